@@ -1,7 +1,8 @@
 """What can go wrong, and the exit code that says so.
 
-Whatever a user can put right is an `EmulatorError`: one line that says what is wrong, where, and what to do. It is never shown with a traceback.
-The class carries the exit code, so that whoever raises it has also decided how the process ends.
+Whatever a user can put right is an `EmulatorError`: one line that says what is wrong, where, and what to do. It is
+never shown with a traceback. The class carries the exit code, so that whoever raises it has also decided how the
+process ends.
 """
 
 from collections.abc import Sequence
@@ -50,19 +51,19 @@ class ScenarioError(EmulatorError):
         return list(self.problems)
 
 
-class AgentFailure(EmulatorError):
+class AgentFailure(EmulatorError):  # noqa: N818
     """An agent died, hung or never became ready."""
 
     exit_code = ExitCode.AGENT_FAILED
 
 
-class CannotRun(EmulatorError):
+class CannotRun(EmulatorError):  # noqa: N818
     """This machine lacks something: memory, CPUs, permissions."""
 
     exit_code = ExitCode.CANNOT_RUN
 
 
-class IdentityFailure(EmulatorError):
+class IdentityFailure(EmulatorError):  # noqa: N818
     """The run ended, but what must always hold did not."""
 
     exit_code = ExitCode.CHECK_FAILED

@@ -1,0 +1,109 @@
+"""The command line: one module a verb, imported for its arguments only; what a verb needs it imports when it runs.
+
+A verb's module has `add_parser(verbs)`, which is cheap, and `run(args) -> int`, which returns an exit code
+(`errors.ExitCode`). A failure that the user can put right is an `EmulatorError`: its lines on stderr, its exit code,
+no traceback.
+"""
+
+import argparse
+import importlib
+import importlib.util
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from emulator.cli.parser import Parser
+from emulator.errors import EmulatorError, ExitCode
+
+VERBS = ("run", "validate", "doctor", "clean", "completion")
+INTERNAL_ERROR = 70  # EX_SOFTWARE: a bug in the emulator, which none of its verdicts stands for
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    try:
+        code = _dispatch(argv)
+        sys.stdout.flush()
+    except EmulatorError as error:
+        _complain(error.lines())
+        return error.exit_code
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        return _reader_gone()
+    except Exception as error:
+        return _bug(error)
+    return code
+
+
+def build_parser() -> Parser:
+    """The parser of all verbs."""
+    parser = Parser(prog="emulator", description="An emulator of Linux veth with byte queue limits, on real processes.")
+    parser.add_argument("--version", action=_Version, help="show the version and exit")
+    verbs = parser.add_verbs()
+    for verb in VERBS:
+        if importlib.util.find_spec(f"emulator.cli.{verb}") is None:
+            continue
+        importlib.import_module(f"emulator.cli.{verb}").add_parser(verbs)
+    return parser
+
+
+def _dispatch(argv: Sequence[str] | None) -> int:
+    parser = build_parser()
+    try:
+        args = parser.parse(argv)
+    except SystemExit as done:  # --help, --version
+        return int(done.code or 0)
+    if args.verb is None:
+        parser.print_help(sys.stderr)
+        return ExitCode.USAGE
+    return int(importlib.import_module(f"emulator.cli.{args.verb}").run(args))
+
+
+class _Version(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, **kwargs: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **kwargs)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"{parser.prog} {version('veth-emulator')}")
+        parser.exit()
+
+
+def _complain(lines: Sequence[str]) -> None:
+    try:
+        print("\n".join(lines), file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        _silence(sys.stderr)
+
+
+def _reader_gone() -> int:
+    """Whoever read our output has closed it, as `head` does: end as a process that SIGPIPE ends."""
+    _silence(sys.stdout)
+    return 128 + signal.SIGPIPE
+
+
+def _silence(stream: Any) -> None:
+    """Keep the interpreter's last flush from complaining again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _bug(error: Exception) -> int:
+    import tempfile
+    import traceback
+
+    text = "".join(traceback.format_exception(error))
+    what = f"emulator: error: this is a bug: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+    if os.environ.get("EMULATOR_DEBUG") == "1":
+        _complain([text.rstrip(), what])
+        return INTERNAL_ERROR
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="emulator-traceback-", suffix=".txt", delete=False) as file:
+            file.write(text)
+        _complain([f"{what}; traceback in {file.name} (EMULATOR_DEBUG=1 shows it)"])
+    except OSError:
+        _complain([f"{what}; EMULATOR_DEBUG=1 shows the traceback"])
+    return INTERNAL_ERROR

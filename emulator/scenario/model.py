@@ -1,15 +1,17 @@
 """The scenario: what runs, on what, for how long, and what is expected of it.
 
-A `Scenario` is frozen; it comes from `load.load_scenario`, which also checks what no single field can know (`checks`). The names are those of
-the YAML file. Values are plain numbers: times in ns, sizes in bytes, counts in packets, rates in packets a second; the comment under a field
-says which. `None` means: not given, the runtime chooses (a CPU, an idle policy), or: switched off (`ping`).
+A `Scenario` is frozen; it comes from `load.load_scenario`, which also checks what no single field can know
+(`checks`). The names are those of the YAML file. Values are plain numbers: times in ns, sizes in bytes, counts in
+packets, rates in packets a second; the comment under a field says which. `None` means: not given, the runtime chooses
+(a CPU, an idle policy), or: switched off (`ping`).
 
-Where it stops: one veth pair, one real clock, no events while running. Each is said as an ordinary "allowed" in the error.
+Where it stops: one veth pair, one real clock, no events while running. Each is said as an ordinary "allowed" in the
+error.
 """
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictStr, field_serializer, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, StrictStr, field_serializer, field_validator, model_validator
 
 from emulator.scenario.base import Strict
 from emulator.scenario.expect import Expectation, Expectations
@@ -36,11 +38,16 @@ BqlVariant = Literal["off", "v5", "v6", "v7"]
 Idle = Literal["spin", "yield", "futex"]
 Timing = Literal["ignore", "fair", "good"]
 Cpu = Annotated[int, whole(0, 4095)]
+Rate = Annotated[int | None, OrWord("max", rate("0pps", "1000Mpps"))]
+Measuring = Annotated[int, duration("1ms", "1440min", "s")]
+WarmingUp = Annotated[int, duration("0ns", "1440min", "s")]
 
 LONGEST_NAME = 64
+SHORTEST_STALL = 4  # jiffies
 
 
-def _name(value: object) -> object:
+def valid_name(value: object) -> object:
+    """The name of a scenario or a variant; a validation error if it could not stand in a table or a file name."""
     if isinstance(value, str) and (
         not value.strip() or len(value) > LONGEST_NAME or "/" in value or not value.isprintable()
     ):
@@ -68,7 +75,7 @@ def _profile_or_none(value: object) -> object:
     return value
 
 
-Name = Annotated[StrictStr, BeforeValidator(_name)]
+Name = Annotated[StrictStr, BeforeValidator(valid_name)]
 
 
 class Bql(Strict):
@@ -84,10 +91,12 @@ class Bql(Strict):
     stall_thrs: Annotated[int, whole(0, 128)] = 0
     """jiffies without completion that count as a stall; 0: not watched, else 4..128"""
 
-    @model_validator(mode="before")
+    @field_validator("stall_thrs")
     @classmethod
-    def _stall_threshold(cls, data: Any) -> Any:
-        return data
+    def _stall_threshold(cls, jiffies: int) -> int:
+        if 0 < jiffies < SHORTEST_STALL:
+            raise fault(f"{jiffies} jiffies are refused by the kernel (-EINVAL); allowed: 0, {SHORTEST_STALL}..128")
+        return jiffies
 
 
 class Device(Strict):
@@ -118,7 +127,7 @@ class Flood(Strict):
     mode: Literal["queue_xmit"] = "queue_xmit"
     packet: Annotated[int, size("64B", "65535B")] = 64
     """bytes a packet"""
-    rate: Annotated[int | None, OrWord("max", rate("0pps", "1000Mpps"))] = None
+    rate: Rate = None
     """packets a second of each thread; None: `max`, as fast as it can"""
     threads: Annotated[int, whole(0, 4)] = 1
     flows: Annotated[int, whole(1, 8)] = 1
@@ -182,9 +191,9 @@ class Scenario(Strict):
     name: Name = "scenario"
     description: StrictStr = ""
     clock: Clock = "real"
-    duration: Annotated[int, duration("1ms", "1440min", "s")] = 20 * NS_PER_S
+    duration: Measuring = 20 * NS_PER_S
     """ns measured, after the warmup"""
-    warmup: Annotated[int, duration("0ns", "1440min", "s")] = NS_PER_S
+    warmup: WarmingUp = NS_PER_S
     """ns before anything is measured"""
     seed: Annotated[int, whole(0, 2**63 - 1)] = 1
     host: Annotated[HostProfile | None, BeforeValidator(_profile_or_none)] = None

@@ -1,8 +1,8 @@
 """A host profile: what each piece of work costs on some machine, in nanoseconds.
 
-The emulator does most of a packet's work itself: it really takes the lock, writes the ring, shares the cache line. Under the real clock only
-what it cannot do itself is burnt: the netfilter rules and `stack_rx`, the stack above GRO. Under a virtual clock nothing takes time by itself,
-and every cost of this file is added where its work is done.
+The emulator does most of a packet's work itself: it really takes the lock, writes the ring, shares the cache line.
+Under the real clock only what it cannot do itself is burnt: the netfilter rules and `stack_rx`, the stack above GRO.
+Under a virtual clock nothing takes time by itself, and every cost of this file is added where its work is done.
 
     name: my-host
     netfilter_rule: 7.7ns                            # a line through 0 ...
@@ -11,11 +11,14 @@ and every cost of this file is added where its work is done.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Annotated, Any
+
+from pydantic_core import PydanticCustomError
 
 from emulator.scenario.base import Strict
 from emulator.scenario.text import found
-from emulator.scenario.units import Cost, CostNs, _Field, fault, format_cost, whole
+from emulator.scenario.units import AsText, Cost, CostNs, fault, faults_below, format_cost, whole
 
 MAX_RULES = 100_000
 
@@ -23,19 +26,19 @@ RuleTable = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True)
-class _RuleCost(_Field):
+class _RuleCost(AsText):
     """One cost a rule, or a table from number of rules to a packet's total."""
 
     def parse(self, value: object) -> float | RuleTable:
         if not isinstance(value, dict):
             return Cost().parse(value)
-        points = sorted((self._rules(key), Cost().parse(cost)) for key, cost in value.items())
+        points = sorted(self._points(value))
         numbers = [n for n, _ in points]
         if len(points) < 2 or numbers[0] != 0:
             raise fault("a table needs 0 and at least one more number of rules; write e.g. {0: 0ns, 1000: 7.7us}")
         if len(set(numbers)) != len(numbers):
             raise fault("a number of rules stands twice in the table; keep one of the two")
-        if any(b < a for (_, a), (_, b) in zip(points, points[1:], strict=False)):
+        if any(b < a for (_, a), (_, b) in pairwise(points)):
             raise fault("more rules cost less; write costs that do not fall as rules grow")
         return tuple(points)
 
@@ -43,6 +46,18 @@ class _RuleCost(_Field):
         if isinstance(value, tuple):
             return {str(n): format_cost(ns) for n, ns in value}
         return format_cost(value)
+
+    def _points(self, table: dict[Any, Any]) -> list[tuple[int, float]]:
+        good: list[tuple[int, float]] = []
+        bad: list[tuple[str, str]] = []
+        for key, cost in table.items():
+            try:
+                good.append((self._rules(key), Cost().parse(cost)))
+            except PydanticCustomError as error:
+                bad.append((str(key), str(error)))
+        if bad:
+            raise faults_below(bad)
+        return good
 
     def _rules(self, key: object) -> int:
         text = str(key)
@@ -90,8 +105,3 @@ class HostProfile(Strict):
         upper = next((i for i in range(1, len(points)) if nrules <= points[i][0]), len(points) - 1)
         (n0, ns0), (n1, ns1) = points[upper - 1], points[upper]
         return round(ns0 + (ns1 - ns0) * (nrules - n0) / (n1 - n0))
-
-
-def profile_from_plain(plain: dict[str, Any]) -> HostProfile:
-    """A profile of a plain mapping; pydantic's ValidationError if it is wrong. Files are read by `load.load_profile`."""
-    return HostProfile.model_validate(plain)

@@ -1,7 +1,8 @@
 """The queueing disciplines and their options, by the names and defaults of `tc`.
 
-Each follows its `net/sched/sch_*.c`; what the kernel answers with -EINVAL is refused here too. `FROM_DEVICE` stands for a default that the
-device decides (`txqueuelen`, `mtu`) until `Device` fills it in; no model that came from a file still holds it.
+Each follows its `net/sched/sch_*.c`; what the kernel answers with -EINVAL is refused here too. `FROM_DEVICE` stands
+for a default that the device decides (`txqueuelen`, `mtu`) until `Device` fills it in; no model that came from a file
+still holds it.
 """
 
 from typing import Annotated, Literal

@@ -36,6 +36,11 @@ def found(value: object) -> str:
     return f"a {type(value).__name__}"
 
 
+def quoted(value: str) -> str:
+    """`'x'`, shortened."""
+    return f"'{shorten(value)}'"
+
+
 def did_you_mean(wrong: str, allowed: Iterable[str]) -> str:
     """`, did you mean 'x'?` or nothing."""
     near = get_close_matches(wrong[:LONGEST_SHOWN].lower(), list(allowed), n=1, cutoff=0.6)

@@ -7,12 +7,13 @@
     Packets      int, packets   256p or 256          (the field is a count, so a bare number is clear)
     RatePps      int, pkt/s     0pps 100kpps 1.5Mpps
 
-No bare number is a time, a size or a rate. What `duration()`, `size()` and the like return is the metadata of an `Annotated` type:
-pydantic reads a field through its `parse` and writes it through its `text`, and the two are inverse to each other.
+No bare number is a time, a size or a rate. What `duration()`, `size()` and the like return is the metadata of an
+`Annotated` type: pydantic reads a field through its `parse` and writes it through its `text`, and the two are inverse
+to each other.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any
@@ -36,9 +37,17 @@ DQL_MAX_LIMIT = 1_879_048_192  # lib/dynamic_queue_limits.c: DQL_MAX_LIMIT
 _QUANTITY = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,12})?)([A-Za-z%]+)")
 
 
+FAULT = "emulator"  # the pydantic error type of ours; its context holds (key below the field or None, text) pairs
+
+
 def fault(what: str) -> PydanticCustomError:
     """A validation error whose text is `what`, unchanged."""
-    return PydanticCustomError("emulator", "{what}", {"what": what})
+    return PydanticCustomError(FAULT, "{what}", {"what": what, "parts": [(None, what)]})
+
+
+def faults_below(parts: Sequence[tuple[str, str]]) -> PydanticCustomError:
+    """One validation error for several keys of a mapping that is read as one value."""
+    return PydanticCustomError(FAULT, "{what}", {"what": parts[0][1], "parts": list(parts)})
 
 
 def split_quantity(text: str) -> tuple[Decimal, str] | None:
@@ -105,7 +114,7 @@ def _largest_whole(value: int, units: Mapping[str, int], smallest: str) -> str:
     return f"{value // units[unit]}{unit}"
 
 
-class _Field:
+class AsText:
     """What pydantic needs to know of a field: `parse` reads it, `text` writes it."""
 
     def parse(self, value: object) -> Any:
@@ -121,7 +130,7 @@ class _Field:
 
 
 @dataclass(frozen=True)
-class Measured(_Field):
+class Measured(AsText):
     """A whole number of the smallest of `units`, within [low, high]; `hint` is the unit suggested to who forgot one."""
 
     kind: str
@@ -169,7 +178,7 @@ def rate(low: str, high: str) -> Measured:
 
 
 @dataclass(frozen=True)
-class OrWord(_Field):
+class OrWord(AsText):
     """Another field's values, or one word that stands for None: `off`, `max`."""
 
     word: str
@@ -188,7 +197,7 @@ class OrWord(_Field):
 
 
 @dataclass(frozen=True)
-class whole(_Field):  # noqa: N801  reads as a type: Annotated[int, whole(1, 8)]
+class whole(AsText):  # noqa: N801  reads as a type: Annotated[int, whole(1, 8)]
     """A whole number within [low, high], in nothing but itself."""
 
     low: int
@@ -203,7 +212,7 @@ class whole(_Field):  # noqa: N801  reads as a type: Annotated[int, whole(1, 8)]
 
 
 @dataclass(frozen=True)
-class packets(_Field):  # noqa: N801
+class packets(AsText):  # noqa: N801
     """A count of packets within [low, high]: `256` or `256p`."""
 
     low: int
@@ -227,7 +236,7 @@ class packets(_Field):  # noqa: N801
 
 
 @dataclass(frozen=True)
-class Cost(_Field):
+class Cost(AsText):
     """What a piece of work takes: nanoseconds, fractions included, at most a second."""
 
     def parse(self, value: object) -> float:

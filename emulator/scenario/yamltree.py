@@ -1,8 +1,9 @@
 """YAML 1.2 text as a tree in which every key and value knows its line and column.
 
-Read strictly, and safely from anyone: events are taken one at a time and the tree is built here, so depth, size and count are bounded before
-anything is built. A duplicate key, a tag, an anchor or an alias (`&x`, `*x`), a second document: each is a fault with its place. Plain scalars
-are resolved by the core schema of YAML 1.2: `off`, `no` and `10:30` are text, `1e6` is a number, `true` is the only truth.
+Read strictly, and safely from anyone: events are taken one at a time and the tree is built here, so depth, size and
+count are bounded before anything is built. A duplicate key, a tag, an anchor or an alias (`&x`, `*x`), a second
+document: each is a fault with its place. Plain scalars are resolved by the core schema of YAML 1.2: `off`, `no` and
+`10:30` are text, `1e6` is a number, `true` is the only truth.
 """
 
 import os
@@ -32,6 +33,7 @@ MAX_BYTES = 1_000_000
 MAX_DEPTH = 32
 MAX_NODES = 20_000
 MAX_DIGITS = 20
+INSTEAD = "write the value out, or use extends"
 
 Scalar = str | int | float | bool | None
 
@@ -67,6 +69,7 @@ class Node:
 
     value: "Scalar | dict[str, Entry] | list[Node]"
     mark: Mark
+    whole: bool = False  # replaces what it is laid over, rather than being merged with it
 
     def entries(self) -> dict[str, Entry]:
         """The mapping's entries; none if it is not a mapping."""
@@ -81,6 +84,11 @@ class Node:
             return self.value[key]
         return None
 
+    def plain_child(self, key: str) -> Any:
+        """The plain value under `key`, or None."""
+        below = self.child(key)
+        return below.plain() if below is not None else None
+
     def plain(self) -> Any:
         """The same as dicts, lists and scalars."""
         if isinstance(self.value, dict):
@@ -91,7 +99,7 @@ class Node:
 
 
 def read_file(path: Path) -> Node:
-    """The tree of a file; ScenarioError if it cannot be read or is not one strict YAML document with a mapping on top."""
+    """The tree of a file; ScenarioError if it cannot be read or is not one strict YAML mapping."""
     mark = Mark(printable(str(path)), 1, 1, path.parent)
     root = parse(_read_text(path, mark), mark)
     if root is None or root.value is None:
@@ -102,7 +110,7 @@ def read_file(path: Path) -> Node:
 
 
 def parse(text: str, start: Mark) -> Node | None:
-    """The tree of `text`, None if there is nothing in it; ScenarioError with every fault found, at `start` if that has no lines."""
+    """The tree of `text`, None if it is empty; ScenarioError with every fault found."""
     builder = _Builder(start)
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
@@ -112,7 +120,7 @@ def parse(text: str, start: Mark) -> Node | None:
     except MarkedYAMLError as error:
         where = error.problem_mark or error.context_mark
         at = builder.mark(where.line, where.column) if where else start
-        raise ScenarioError([*builder.faults, f"{at}: not YAML: {shorten(str(error.problem), 200)}"]) from None
+        raise ScenarioError([*builder.faults, f"{at}: not YAML: {_reason(error)}"]) from None
     except ReaderError as error:
         before = text[: error.position]
         at = builder.mark(before.count("\n"), error.position - before.rfind("\n") - 1)
@@ -163,6 +171,13 @@ def _read_text(path: Path, mark: Mark) -> str:
         raise ScenarioError(f"{at}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8 text") from None
 
 
+def _reason(error: MarkedYAMLError) -> str:
+    problem = shorten(str(error.problem), 200)
+    if "chomping" in problem:  # a plain value that starts with > or |
+        return f"{problem}; put a value that starts with > or | in quotes"
+    return f"{problem}; see the examples in scenarios/"
+
+
 class _Open:
     """A mapping or a list whose end has not been seen."""
 
@@ -196,7 +211,7 @@ class _Builder:
             case DocumentStartEvent():
                 self._start_document(event)
             case AliasEvent():
-                self._stop(f"the alias *{shorten(str(event.anchor))} is not supported; write the value out, or use extends")
+                self._stop(f"the alias *{shorten(str(event.anchor))} is not supported; {INSTEAD}")
             case ScalarEvent():
                 self._scalar(event)
             case MappingStartEvent():
@@ -236,7 +251,8 @@ class _Builder:
                 value = resolve(event.value)
             except ValueError as error:
                 self._fault(str(error))
-        self._place(Node(value, self.last))
+        nothing = top is not None and top.key is not None and event.style is None and not event.value
+        self._place(Node(value, top.key[1] if nothing and top and top.key else self.last))
 
     def _expect_value(self, what: str) -> None:
         top = self._open[-1] if self._open else None
@@ -266,11 +282,12 @@ class _Builder:
         return ".".join(shorten(part) for part in [*(open_.name for open_ in self._open), key] if part)
 
     def _check(self, event: Event) -> None:
-        if getattr(event, "anchor", None):
-            self._stop(f"the anchor &{shorten(str(event.anchor))} is not supported; write the value out, or use extends")
+        anchor = getattr(event, "anchor", None)
+        if anchor:
+            self._stop(f"the anchor &{shorten(str(anchor))} is not supported; {INSTEAD}")
         tag = getattr(event, "tag", None)
         if tag:
-            self._fault(f"the tag {shorten(str(tag))} is not supported; write the plain value")
+            self._fault(f"the tag {shorten(str(tag))} is not supported; quote a value that starts with !")
 
     def _count(self) -> None:
         self._nodes += 1

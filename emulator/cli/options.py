@@ -1,0 +1,25 @@
+"""Arguments that several verbs share."""
+
+import argparse
+from pathlib import Path
+
+
+def add_scenario_arguments(parser: argparse.ArgumentParser) -> None:
+    """SCENARIO, `--set`, `--duration`."""
+    parser.add_argument(
+        "scenario", type=Path, metavar="SCENARIO", help="a scenario file, e.g. scenarios/quickstart.yaml"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="sets",
+        metavar="PATH=VALUE",
+        help="set one value over the file and its variants, e.g. device.bql.tx_usecs=50us (may be given again)",
+    )
+    parser.add_argument("--duration", metavar="D", help="the same as --set duration=D, e.g. 5s")
+
+
+def all_sets(args: argparse.Namespace) -> list[str]:
+    """What `add_scenario_arguments` read, as settings for `load_scenario`."""
+    return [*args.sets, *([f"duration={args.duration}"] if args.duration is not None else [])]

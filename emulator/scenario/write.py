@@ -1,0 +1,34 @@
+"""Plain values as YAML text that reads back as the same values."""
+
+import io
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
+
+from emulator.scenario.yamltree import resolve
+
+
+def to_yaml(plain: dict[str, Any]) -> str:
+    """Block style, one key a line, in the order given."""
+    yaml = YAML(typ="rt")
+    yaml.width = 100_000  # never fold: a folded line reads back with its breaks changed
+    stream = io.StringIO()
+    yaml.dump(_quoted(plain), stream)
+    return stream.getvalue()
+
+
+def _quoted(value: Any) -> Any:
+    """Quote whatever is text but would not be read as the same text when plain."""
+    if isinstance(value, dict):
+        return {_quoted(key): _quoted(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_quoted(item) for item in value]
+    if isinstance(value, str) and not _plain(value):
+        return DoubleQuotedScalarString(value)
+    return value
+
+
+def _plain(text: str) -> bool:
+    safe = text.isascii() and text.replace("_", "").replace("-", "").replace(".", "").isalnum()
+    return safe and not text.startswith("-") and isinstance(resolve(text), str)
