@@ -55,12 +55,16 @@ assert PTR_RING.itemsize == 192, PTR_RING.itemsize
 
 
 @kernel
+def ptr_ring_batch(size):
+    """Slots cleared at a time: 16 entries, or 1 in a ring too small to hold two batches."""
+    return BATCH if BATCH <= size // 2 else 1
+
+
+@kernel
 def ptr_ring_set_size(ring, size):
-    """Set the size and the batch that follows from it: 16 entries, or 1 for a ring too small to hold two batches."""
+    """Set the size and the batch that follows from it."""
     ring.size = size
-    ring.batch = BATCH
-    if ring.batch > ring.size // 2 or ring.batch == 0:
-        ring.batch = 1
+    ring.batch = ptr_ring_batch(size)
 
 
 @kernel

@@ -45,7 +45,8 @@ SKB = np.dtype(
         ("tos", "u1"),  # low two bits: ECN
         ("wmem", "i1"),  # still owned by its sending socket (fq_codel then charges no memory)
         ("check", "i1"),  # low byte of seq ^ flow, written with the payload
-        ("_pad", "i1", 6),
+        ("_pad", "i1", 2),
+        ("prev", "i4"),  # previous in a list that is also emptied from its tail (sfq)
     ],
     align=True,
 )

@@ -10,16 +10,19 @@
            requeue    gso_skb, skb_bad_txq                        under root_lock
            kind       private records of each discipline          under root_lock
 
-Identity: enqueued == bstats_packets - held + drops + qlen, where ``held`` are the packets dequeued once that wait in gso_skb
-or bad_txq (they are part of qlen too); a requeue changes ``requeues`` and nothing else in it.
+Identity: enqueued == bstats_packets - held - held_purged + drops + purged + qlen, where ``held`` are the packets dequeued
+once that wait in gso_skb or bad_txq (they are part of qlen too), ``purged`` those that a reset freed and ``held_purged``
+the ones among them that had been dequeued once; a requeue changes ``requeues`` and nothing else in it.
 
-An skb list is (head, tail) of slots linked by ``skb.next``.
+An skb list is (head, tail) of slots linked by ``skb.next``. An skb number is an int64 wherever it is passed on: a field of
+four bytes is widened with :func:`slot`, so that every mechanism is compiled for one type.
 
 Upstream: ``struct Qdisc`` (include/net/sch_generic.h), include/net/sch_generic.h helpers.
 """
 
 import numpy as np
 
+from emulator.kernel.clock import QUEUE_PURGE
 from emulator.kernel.jit import kernel
 from emulator.kernel.memory import SPINLOCK
 from emulator.kernel.ptr_ring import PTR_RING
@@ -77,21 +80,21 @@ CODEL_STATS = np.dtype(
 )
 FQ_FLOW = np.dtype(
     [
-        ("head", "i4"),
-        ("tail", "i4"),
+        ("q", SKB_LIST),
         ("next", "i4"),  # next flow in new_flows or old_flows, 1 + index; 0 = end
         ("on_list", "i4"),  # 0 none, 1 linked (new or old)
         ("deficit", "i4"),
-        ("qlen", "i4"),
+        ("_pad", "i4"),
         ("cvars", CODEL_VARS),
-        ("_pad", "i8", 1),
     ],
     align=True,
 )
 assert FQ_FLOW.itemsize == 64, FQ_FLOW.itemsize
+FQ_LIST = np.dtype([("head", "i4"), ("tail", "i4")], align=True)  # flows, 1 + index; 0 = empty
 FQ_CODEL_QDISC = np.dtype(
     [
         ("base", "i8"),  # first flow in net.fq_flows and first word in net.fq_backlogs
+        ("capacity", "i8"),  # flows reserved there; survives a replaced qdisc
         ("flows_cnt", "i8"),
         ("quantum", "i8"),
         ("drop_batch_size", "i8"),
@@ -99,29 +102,33 @@ FQ_CODEL_QDISC = np.dtype(
         ("memory_usage", "i8"),
         ("drop_overmemory", "i8"),
         ("new_flow_count", "i8"),
-        ("new_head", "i4"),
-        ("new_tail", "i4"),
-        ("old_head", "i4"),
-        ("old_tail", "i4"),
-        ("_line", "i8", 6),
+        ("new_flows", FQ_LIST),
+        ("old_flows", FQ_LIST),
+        ("_line", "i8", 5),
     ],
     align=True,
 )
+PFIFO_FAST_BANDS = 3
+SFQ_DEPTHS = 128  # a slot holds 0 to 127 packets
 SFQ_QDISC = np.dtype(
     [
         ("slot_base", "i8"),  # first slot in net.sfq_slots
+        ("slot_capacity", "i8"),  # slots reserved there; survives a replaced qdisc, as does ht_capacity
         ("ht_base", "i8"),  # first bucket in net.sfq_ht
+        ("ht_capacity", "i8"),
         ("divisor", "i8"),
         ("maxflows", "i8"),
         ("maxdepth", "i8"),
         ("headdrop", "i8"),
         ("quantum", "i8"),
-        ("cur_depth", "i8"),
-        ("tail", "i8"),  # last active slot of the round, -1 = none
-        ("free_head", "i8"),
-        ("perturb_period", "i8"),
+        ("cur_depth", "i8"),  # packets in the longest slot
+        ("tail", "i8"),  # last slot of the round; SFQ_NONE = no active slot
         ("_line", "i8", 5),
-        ("dep", "i4", 128),  # dep[d]: slots of depth d, as the kind needs
+        (
+            "dep",
+            "i4",
+            SFQ_DEPTHS,
+        ),  # dep[d]: the slot that reached depth d last; dep[0]: the free slots; SFQ_NONE = none
     ],
     align=True,
 )
@@ -157,7 +164,8 @@ QDISC = np.dtype(
         ("held", "i8"),  # packets in gso_skb and bad_txq
         ("head_drops", "i8"),
         ("purged", "i8"),  # freed by reset, as upstream not part of drops
-        ("_counters_line", "i8", 4),
+        ("held_purged", "i8"),  # ... of these, taken from gso_skb or bad_txq
+        ("_counters_line", "i8", 3),
         ("gso_skb", SKB_LIST),
         ("bad_txq", SKB_LIST),
         ("_requeue_line", "i8", 4),
@@ -167,10 +175,18 @@ QDISC = np.dtype(
         ("codel_stats", CODEL_STATS),
         ("fq", FQ_CODEL_QDISC),
         ("sfq", SFQ_QDISC),
-        ("bands", PTR_RING, 3),  # pfifo_fast
+        ("bands", PTR_RING, PFIFO_FAST_BANDS),  # pfifo_fast
+        ("bands_capacity", "i8"),  # ring slots reserved from bands[0].base on; survives a replaced qdisc
+        ("_bands_line", "i8", 7),
     ],
     align=True,
 )
+
+
+@kernel
+def slot(value):
+    """An skb number, read from a narrower field, as int64."""
+    return value + 0
 
 
 @kernel
@@ -188,10 +204,11 @@ def list_append(net, skbs, skb):
 @kernel
 def list_pop(net, skbs):
     """Remove and return the first skb of a list, or 0 (``__skb_dequeue``)."""
-    skb = int(skbs.head)
+    skb = slot(skbs.head)
     if skb != 0:
-        skbs.head = net.skbs[skb].next
-        if skbs.head == 0:
+        following = net.skbs[skb].next
+        skbs.head = following
+        if following == 0:
             skbs.tail = 0
         skbs.qlen -= 1
     return skb
@@ -209,3 +226,10 @@ def qdisc_drop(net, cpu, q, skb, reason):
     """Drop a packet and count it in the qdisc."""
     q.drops += 1
     kfree_skb(net, cpu, skb, reason)
+
+
+@kernel
+def qdisc_purge(net, cpu, q, skb):
+    """Free a packet because its qdisc is reset; not a drop of the qdisc."""
+    q.purged += 1
+    kfree_skb(net, cpu, skb, QUEUE_PURGE)
