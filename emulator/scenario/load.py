@@ -201,8 +201,8 @@ def _find(placed: Sequence[Placed], check: Check) -> list[Problem]:
 
 
 def _raise(problems: Iterable[Problem], faults: Sequence[str] = ()) -> None:
-    """ScenarioError with what is wrong with other files, then with this one from top to bottom; nothing twice."""
-    ordered = sorted(problems, key=lambda problem: (problem.mark.line, problem.mark.column))
+    """ScenarioError with what is wrong with other files, then file by file from top to bottom; nothing twice."""
+    ordered = sorted(problems, key=lambda p: (p.mark.source, p.mark.line, p.mark.column))
     lines = list(dict.fromkeys([*faults, *map(str, ordered)]))
     if lines:
         raise ScenarioError(lines)

@@ -112,6 +112,8 @@ def _wrong_kind(value: object, kinds: Sequence[str]) -> str:
 def _wrong_type(kind: str, details: ErrorDetails, path: Path, model: type[BaseModel], tree: Node) -> str:
     got = found(details["input"])
     match kind:
+        case "model_type" | "model_attributes_type" if len(kinds := kinds_at(model, path)) > 1:
+            return _wrong_kind(details["input"], kinds)
         case "model_type" | "model_attributes_type":
             return f"expected a mapping, got {got}; {allowed_list(keys_at(model, path, tree))}"
         case "bool_type":

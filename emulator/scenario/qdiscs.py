@@ -17,7 +17,8 @@ ETH_HLEN = 14
 
 Limit = Annotated[int, packets(0, 1_000_000)]
 Quantum = Annotated[int, size("256B", "1MiB")]
-CodelTime = Annotated[int, duration("2us", "100s", "ms")]
+Target = Annotated[int, duration("0ns", "100s", "ms")]
+Interval = Annotated[int, duration("2us", "100s", "ms")]  # CoDel counts in ticks of 1.024 us
 Threshold = Annotated[int | None, OrWord("off", duration("0ns", "100s", "ms"))]
 
 
@@ -62,9 +63,9 @@ class Codel(Strict):
 
     kind: Literal["codel"] = "codel"
     limit: Packets = 1000
-    target: CodelTime = 5 * NS_PER_MS
+    target: Target = 5 * NS_PER_MS
     """ns of sojourn that are good"""
-    interval: CodelTime = 100 * NS_PER_MS
+    interval: Interval = 100 * NS_PER_MS
     """ns above target before the first drop"""
     ecn: StrictBool = False
     ce_threshold: Threshold = None
@@ -79,8 +80,8 @@ class FqCodel(Strict):
     flows: Annotated[int, whole(1, 65536)] = 1024
     quantum: Quantum = FROM_DEVICE
     """bytes a flow may send a round; default: mtu + 14"""
-    target: CodelTime = 5 * NS_PER_MS
-    interval: CodelTime = 100 * NS_PER_MS
+    target: Target = 5 * NS_PER_MS
+    interval: Interval = 100 * NS_PER_MS
     memory_limit: Annotated[int, size("0B", "1024MiB")] = 32 * 1024**2
     """bytes of truesize"""
     drop_batch: Annotated[int, packets(1, 65536)] = 64

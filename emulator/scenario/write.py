@@ -4,6 +4,8 @@ import io
 from typing import Any
 
 from ruamel.yaml import YAML
+from ruamel.yaml.nodes import ScalarNode
+from ruamel.yaml.representer import RoundTripRepresenter
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
 from emulator.scenario.yamltree import resolve
@@ -12,10 +14,19 @@ from emulator.scenario.yamltree import resolve
 def to_yaml(plain: dict[str, Any]) -> str:
     """Block style, one key a line, in the order given."""
     yaml = YAML(typ="rt")
+    yaml.Representer = _Representer
     yaml.width = 100_000  # never fold: a folded line reads back with its breaks changed
     stream = io.StringIO()
     yaml.dump(_quoted(plain), stream)
     return stream.getvalue()
+
+
+class _Representer(RoundTripRepresenter):
+    def null(self, _value: None) -> ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:null", "null")
+
+
+_Representer.add_representer(type(None), _Representer.null)
 
 
 def _quoted(value: Any) -> Any:

@@ -30,6 +30,7 @@ from emulator.errors import ScenarioError
 from emulator.scenario.text import printable, shorten
 
 MAX_BYTES = 1_000_000
+MAX_LINE = 10_000  # characters; the scanner's time grows with the square of some of its tokens
 MAX_DEPTH = 32
 MAX_NODES = 20_000
 MAX_DIGITS = 20
@@ -163,12 +164,18 @@ def _read_text(path: Path, mark: Mark) -> str:
     if len(data) > MAX_BYTES:
         raise ScenarioError(f"{mark}: larger than {MAX_BYTES} bytes; a scenario is a page of text")
     try:
-        return data.decode("utf-8-sig")
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
         at = Mark(mark.source, line, column)
         raise ScenarioError(f"{at}: byte 0x{data[error.start]:02x} is not UTF-8; save the file as UTF-8 text") from None
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > MAX_LINE:
+            raise ScenarioError(
+                f"{Mark(mark.source, number, MAX_LINE + 1)}: the line is longer than {MAX_LINE}; break it"
+            )
+    return text
 
 
 def _reason(error: MarkedYAMLError) -> str:
