@@ -28,7 +28,7 @@ class EmulatorError(Exception):
 
     def lines(self) -> list[str]:
         """What belongs on stderr, line by line."""
-        return [f"emulator: error: {self}"]
+        return [f"emulator: error: {' '.join(str(self).splitlines())}"]
 
 
 class UsageError(EmulatorError):

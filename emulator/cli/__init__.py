@@ -44,6 +44,7 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action=_Version, help="show the version and exit")
     verbs = parser.add_verbs()
     for verb in VERBS:
+        # A verb whose module is not part of this installation is not offered.
         if importlib.util.find_spec(f"emulator.cli.{verb}") is None:
             continue
         importlib.import_module(f"emulator.cli.{verb}").add_parser(verbs)

@@ -24,6 +24,7 @@ def add_parser(verbs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print `file: ok`, its variants and warnings, or the effective YAML; ScenarioError if it is wrong."""
     from emulator.scenario import check_cpus, load_scenario, to_yaml
+    from emulator.scenario.text import printable
 
     loaded = load_scenario(args.scenario, all_sets(args))
     check_cpus(loaded)
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
         for warning in loaded.warnings:
             print(f"{warning} (warning)", file=sys.stderr)
         return 0
-    print(f"{args.scenario}: ok")
+    print(f"{printable(str(args.scenario))}: ok")
     print("\n".join(_details(loaded)))
     return 0
 

@@ -11,10 +11,11 @@ from pydantic import ValidationError
 from emulator.errors import ScenarioError
 from emulator.scenario.merge import merge, with_entry, without
 from emulator.scenario.model import LONGEST_NAME
+from emulator.scenario.nodes import Mark, Node
 from emulator.scenario.problems import Problem, problems_of
 from emulator.scenario.profile import HostProfile
 from emulator.scenario.text import found, printable, quoted
-from emulator.scenario.yamltree import Mark, Node, read_file
+from emulator.scenario.yamltree import read_file
 
 MAX_EXTENDS = 16
 NO_HOST = "none"

@@ -23,11 +23,11 @@ from emulator.scenario import checks
 from emulator.scenario.files import read_extending, with_host
 from emulator.scenario.merge import difference, merge, without
 from emulator.scenario.model import Scenario, valid_name
+from emulator.scenario.nodes import Node
 from emulator.scenario.problems import Path as KeyPath
 from emulator.scenario.problems import Problem, locate, problems_of
 from emulator.scenario.sets import settings_tree
 from emulator.scenario.text import found
-from emulator.scenario.yamltree import Node
 
 MAX_VARIANTS = 64
 

@@ -7,7 +7,7 @@ its file, and a profile's table of rule costs.
 
 from typing import Any
 
-from emulator.scenario.yamltree import Entry, Mark, Node
+from emulator.scenario.nodes import Entry, Mark, Node
 
 TABLE = "netfilter_rule"
 

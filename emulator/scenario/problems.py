@@ -9,9 +9,9 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from emulator.scenario.nodes import Mark, Node
 from emulator.scenario.text import allowed_list, did_you_mean, found, printable, shorten
 from emulator.scenario.units import FAULT
-from emulator.scenario.yamltree import Mark, Node
 
 Path = tuple[str | int, ...]
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from emulator.errors import ScenarioError
 from emulator.scenario.merge import empty, merge, nested
+from emulator.scenario.nodes import Mark, Node
 from emulator.scenario.text import shorten
-from emulator.scenario.yamltree import Mark, Node, parse
+from emulator.scenario.yamltree import parse
 
 MAX_PARTS = 16
 

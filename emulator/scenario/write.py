@@ -8,7 +8,7 @@ from ruamel.yaml.nodes import ScalarNode
 from ruamel.yaml.representer import RoundTripRepresenter
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from emulator.scenario.yamltree import resolve
+from emulator.scenario.yamlbuild import resolve
 
 
 def to_yaml(plain: dict[str, Any]) -> str:

@@ -50,6 +50,7 @@ def test_every_verb_says_what_it_is_for() -> None:
         (["vlidate", "x"], "emulator: error: unknown 'vlidate', did you mean 'validate'?; allowed: "),
         (["validate", "x", "--sett", "y"], "emulator: error: unknown argument '--sett', did you mean '--set'?; see"),
         (["validate", "x", "--zzz"], "emulator: error: unknown argument '--zzz'; see emulator validate --help"),
+        (["validate", "x", "a\nb"], "emulator: error: unknown argument 'a b'; see emulator validate --help"),
         (["validate"], "emulator: error: the following arguments are required: SCENARIO; see emulator validate --help"),
         (["completion", "bsh"], "emulator: error: unknown 'bsh', did you mean 'bash'?; allowed: bash, zsh, tcsh; see"),
     ],

@@ -331,7 +331,8 @@ def test_the_effective_form_loads_to_the_same(write: Write, tmp_path: Path) -> N
     loaded = load_scenario(
         write(
             "name: '10:30'\ndescription: \"two\\nlines: 'x' \\u00e9 \\U0001F600\"\nhost: box\nping: {interval: 1ms}\n"
-            "flood: {rate: 10kpps, cpus: [0]}\nexpect: {rtt.p99: <= 3ms, ping.loss: 0, timing.verdict: good,\n i.ok: true}\n"
+            "flood: {rate: 10kpps, cpus: [0]}\n"
+            "expect: {rtt.p99: <= 3ms, ping.loss: 0, timing.verdict: good, i.ok: true}\n"
             "compare:\n- {name: '1', host: other, device: {qdisc: {kind: codel, ce_threshold: 1ms}}}\n"
             "- {name: 'null', host: none, ping: null, flood: {rate: max, cpus: null}, expect: {ping.loss: '> 1%'}}\n"
             "- {name: same}\n"

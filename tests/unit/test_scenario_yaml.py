@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from emulator.errors import ScenarioError
-from emulator.scenario.yamltree import MAX_BYTES, MAX_DEPTH, MAX_NODES, Mark, parse, read_file, resolve
+from emulator.scenario.nodes import Mark
+from emulator.scenario.yamlbuild import MAX_DEPTH, MAX_NODES, resolve
+from emulator.scenario.yamltree import MAX_BYTES, parse, read_file
 
 
 def problems(path: Path, text: str | bytes) -> list[str]:
