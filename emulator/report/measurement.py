@@ -31,7 +31,7 @@ Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 SERIES = ("limit", "inflight", "ring", "backlog", "received")
-"""columns of `series` beside `t_s` (seconds since the measured window began): DQL limit and packets in flight, entries in
+"""columns of `series` beside `t_s` (seconds since the measured window began): DQL limit, packets in flight, entries in
 the ring, packets in the qdisc, packets of the flood received so far (cumulative, from any start)"""
 
 FLOOD_LABEL = "flood"
