@@ -25,7 +25,7 @@ Upstream: lib/dynamic_queue_limits.c, include/linux/dynamic_queue_limits.h.
 import numpy as np
 
 from emulator.kernel.clock import time_after, time_after_eq
-from emulator.kernel.jit import kernel, s32, u32
+from emulator.kernel.jit import kernel, s32, s64, u32
 from emulator.kernel.memory import READ_ONCE, WRITE_ONCE, KernelFault, smp_rmb, smp_wmb
 
 UINT_MAX = 0xFFFFFFFF
@@ -95,9 +95,7 @@ def dql_reset(dql, now):
     dql.lowest_slack = s32(UINT_MAX)
     dql.slack_start_time = now
     dql.last_reap = now
-    dql.history_head = now // BITS_PER_LONG
-    for i in range(DQL_HIST_LEN):
-        dql.history[i] = 0
+    _forget_history(dql, now)
 
 
 @kernel
@@ -122,7 +120,7 @@ def dql_queued(dql, count, now):
 def dql_completed(dql, count, now):
     """Complete ``count`` units and adapt the limit. Consumer only.
 
-    Returns the length in jiffies of the stall that this completion ends, 0 if there was none. Raises KernelFault when
+    Returns the length in jiffies of the stall that this completion ends, -1 if there was none. Raises KernelFault when
     more is completed than is in flight; nothing is changed then.
     """
     num_queued = u32(READ_ONCE(dql, "num_queued"))
@@ -160,7 +158,7 @@ def dql_completed(dql, count, now):
 
     max_limit = u32(READ_ONCE(dql, "max_limit"))
     min_limit = u32(READ_ONCE(dql, "min_limit"))
-    if new_limit > max_limit:
+    if new_limit >= max_limit:  # also where min is above max: which of them is tested first shows then
         new_limit = max_limit
     elif new_limit < min_limit:
         new_limit = min_limit
@@ -181,10 +179,15 @@ def dql_set_stall_thrs(dql, thrs, now):
     """Switch stall detection on (jiffies) or off (0). Switching it on starts a new observation."""
     if thrs != 0 and dql.stall_thrs == 0:
         dql.last_reap = now
-        dql.history_head = now // BITS_PER_LONG
-        for i in range(DQL_HIST_LEN):
-            dql.history[i] = 0
+        _forget_history(dql, now)
     WRITE_ONCE(dql, "stall_thrs", thrs)
+
+
+@kernel
+def _forget_history(dql, now):
+    dql.history_head = now // BITS_PER_LONG
+    for i in range(DQL_HIST_LEN):
+        dql.history[i] = 0
 
 
 @kernel
@@ -192,7 +195,9 @@ def _note_queued(dql, now):
     """Mark this jiffy in the history: a ring of words, those skipped since the last mark cleared first."""
     word = now // BITS_PER_LONG
     if word != dql.history_head:
-        skipped = min(word - dql.history_head, DQL_HIST_LEN)
+        skipped = s64(word * BITS_PER_LONG - dql.history_head * BITS_PER_LONG) // BITS_PER_LONG
+        if skipped < 0 or skipped > DQL_HIST_LEN:
+            skipped = DQL_HIST_LEN
         for back in range(skipped):
             WRITE_ONCE(dql.history, (word - back) % DQL_HIST_LEN, 0)
         smp_wmb()  # D1, pairs with D2 in _check_stall(): the words are cleared before the head says they count
@@ -206,14 +211,14 @@ def _note_queued(dql, now):
 
 @kernel
 def _check_stall(dql, now):
-    """Whether something queued long ago is only completed now; its age in jiffies, or 0."""
+    """Whether something queued long ago is only completed now; its age in jiffies, or -1."""
     thrs = READ_ONCE(dql, "stall_thrs")
     if thrs == 0:
-        return 0
-    stall = 0
+        return -1
+    stall = -1
     if time_after_eq(now, dql.last_reap + thrs):
         stall = _oldest_unreaped(dql, now, thrs)
-        if stall != 0:
+        if stall >= 0:
             dql.stall_cnt += 1
             dql.stall_max = max(dql.stall_max, stall & 0xFFFF)
     dql.last_reap = now
@@ -222,17 +227,21 @@ def _check_stall(dql, now):
 
 @kernel
 def _oldest_unreaped(dql, now, thrs):
+    """Age in jiffies of the oldest mark after the last completion and half a threshold ago or more; -1 if none."""
     while True:
         head = READ_ONCE(dql, "history_head")
         smp_rmb()  # D2, pairs with D1 in _note_queued()
-        newest = head * BITS_PER_LONG + BITS_PER_LONG - 1
-        oldest = (head - DQL_HIST_LEN + 1) * BITS_PER_LONG
-        start = max(oldest, dql.last_reap + 1)
-        end = min(newest, now - thrs // 2)
-        found = 0
-        for t in range(start, end + 1):
+        start = s64((head - DQL_HIST_LEN + 1) * BITS_PER_LONG)  # the oldest word
+        if time_after(dql.last_reap + 1, start):
+            start = s64(dql.last_reap + 1)
+        end = s64(head * BITS_PER_LONG + BITS_PER_LONG - 1)
+        if time_after(end + thrs // 2, now):
+            end = s64(now - thrs // 2)
+        found = -1
+        for ahead in range(s64(end - start) + 1):
+            t = s64(start + ahead)
             if (READ_ONCE(dql.history, (t // BITS_PER_LONG) % DQL_HIST_LEN) >> (t % BITS_PER_LONG)) & 1 != 0:
-                found = now - t
+                found = s64(now - t)
                 break
         if READ_ONCE(dql, "history_head") == head:
             return found

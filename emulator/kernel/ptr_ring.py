@@ -174,7 +174,7 @@ def ptr_ring_unconsume(net, ring, batch, count, destroyed):
         head -= 1
     ring.consumer_tail = ring.consumer_head
     left = count
-    while left > 0:
+    while left > 0 and ring.size > 0:
         head = ring.consumer_head - 1
         if head < 0:
             head = ring.size - 1
