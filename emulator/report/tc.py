@@ -53,8 +53,8 @@ _OPTIONS: dict[str, tuple[tuple[str, str, Callable[[Any], str]], ...]] = {
     ),
 }
 
-# lines of extras, in tc's order; others follow on a line of their own
-_EXTRAS: dict[str, tuple[tuple[str, ...], ...]] = {
+EXTRAS: dict[str, tuple[tuple[str, ...], ...]] = {
+    # lines of extras, in tc's order; others follow on a line of their own
     "fq_codel": (
         (
             "maxpacket",
@@ -99,7 +99,7 @@ def _options(q: Mapping[str, Any]) -> str:
 
 
 def _extras(kind: str, extras: Mapping[str, Any]) -> list[str]:
-    known = _EXTRAS.get(kind, ())
+    known = EXTRAS.get(kind, ())
     rest = tuple(name for name in extras if not any(name in line for line in known))
     lines = []
     for names in (*known, rest):

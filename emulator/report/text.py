@@ -5,14 +5,14 @@ distributions are of the measured window.
 """
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from emulator.report.figures import count, percent, plural, rate, rate_scale, sig
 from emulator.report.tc import WIDTH, qdisc_lines
 
 Summary = Mapping[str, Any]
-_RTT = ("min", "avg", "p50", "p99", "max", "mdev")
+_RTT = ("min", "avg", "p50", "p99", "max")
 
 
 def variant_text(s: Summary) -> str:
@@ -74,12 +74,18 @@ def _ping(s: Summary) -> list[str]:
     lines = [f"--- {s['peer']} ping statistics ---", *_wrap(head)]
     if s["rtt_ms"] is None:
         return [*lines, "no reply, so no round-trip time"]
-    return [*lines, _rtt("rtt", s["rtt_ms"]), _rtt("from schedule", s["rtt_intended_ms"])]
+    rtt, intended = s["rtt_ms"], s["rtt_intended_ms"]
+    return [
+        *lines,
+        *_wrap(f"rtt {'/'.join(_RTT)} = {_slashed(rtt, _RTT)} ms (n={rtt['n']})"),
+        *_wrap(
+            f"  mdev {rtt['mdev']:.3f} ms; from the intended send {'/'.join(_RTT[1:])} = {_slashed(intended, _RTT[1:])} ms"
+        ),
+    ]
 
 
-def _rtt(label: str, rtt: Mapping[str, Any]) -> str:
-    values = "/".join(f"{rtt[key]:.3f}" for key in _RTT)
-    return f"{label} {'/'.join(_RTT)} = {values} ms (n={rtt['n']})"
+def _slashed(rtt: Mapping[str, Any], keys: Sequence[str]) -> str:
+    return "/".join(f"{rtt[key]:.3f}" for key in keys)
 
 
 def _bql(s: Summary) -> list[str]:
