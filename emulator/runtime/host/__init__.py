@@ -2,7 +2,7 @@
 
 from emulator.runtime.host.facts import HostFacts, read_host, tsc_unusable_reason
 from emulator.runtime.host.meters import StealMeter, TaskTimes, task_times
-from emulator.runtime.host.procfs import ProcStat, is_running, read_stat, start_ticks
+from emulator.runtime.host.procfs import ProcStat, is_running, process_start_time, read_stat
 from emulator.runtime.host.timing import TimingInputs, Verdict, timing_verdict
 
 __all__ = [
@@ -13,9 +13,9 @@ __all__ = [
     "TimingInputs",
     "Verdict",
     "is_running",
+    "process_start_time",
     "read_host",
     "read_stat",
-    "start_ticks",
     "task_times",
     "timing_verdict",
     "tsc_unusable_reason",

@@ -30,7 +30,7 @@ def read_stat(pid: int) -> ProcStat | None:
         return None
 
 
-def start_ticks(pid: int) -> int | None:
+def process_start_time(pid: int) -> int | None:
     """When a process started; None if it cannot be read."""
     stat = read_stat(pid)
     return None if stat is None else stat.start_ticks

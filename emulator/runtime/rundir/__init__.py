@@ -15,6 +15,7 @@ the flock is held. A run is deleted by its id and only when its launcher is know
 (garbage, another's files, another machine's) is listed with the reason and left alone.
 """
 
+from emulator.runtime.host.procfs import process_start_time
 from emulator.runtime.rundir.bases import (
     base_in,
     default_base,
@@ -23,12 +24,13 @@ from emulator.runtime.rundir.bases import (
     prepare_base,
     register_base,
 )
-from emulator.runtime.rundir.files import allocate_file, explain
+from emulator.runtime.rundir.files import allocate_file, delete_tree, explain
 from emulator.runtime.rundir.owner import OWNER_FILE, Owner, is_alive
-from emulator.runtime.rundir.runs import FoundRun, RunDir, RunState, claim, create_run_dir, list_runs, remove
+from emulator.runtime.rundir.runs import Claim, FoundRun, RunDir, RunState, claim, create_run_dir, list_runs, remove
 
 __all__ = [
     "OWNER_FILE",
+    "Claim",
     "FoundRun",
     "Owner",
     "RunDir",
@@ -38,12 +40,14 @@ __all__ = [
     "claim",
     "create_run_dir",
     "default_base",
+    "delete_tree",
     "explain",
     "forget_missing_bases",
     "is_alive",
     "known_bases",
     "list_runs",
     "prepare_base",
+    "process_start_time",
     "register_base",
     "remove",
 ]

@@ -56,12 +56,12 @@ def explain(error: OSError, path: Path, size: int | None = None) -> CannotRun:
     return CannotRun(f"{path}: {error.strerror or error}; set run_dir to another place")
 
 
-def lock_directory(path: Path) -> int | None:
+def lock_directory(path: Path, *, wait: bool = False) -> int | None:
     """An exclusive lock on a directory, held while the descriptor is open; None if another holds it or it is gone."""
     handle = -1
     try:
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError:
         if handle >= 0:
             os.close(handle)

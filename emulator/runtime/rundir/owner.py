@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from emulator.errors import CannotRun
-from emulator.runtime.host.procfs import is_running, read_text, start_ticks
+from emulator.runtime.host.procfs import is_running, process_start_time, read_text
 from emulator.runtime.rundir.files import read_small
 
 OWNER_FILE = "owner.json"
@@ -43,7 +43,7 @@ def is_alive(owner: Owner) -> bool | None:
 
 def myself(name: str, out_dir: Path | None, command: Sequence[str]) -> Owner:
     """This process as an owner."""
-    started = start_ticks(os.getpid())
+    started = process_start_time(os.getpid())
     if started is None:
         raise CannotRun("/proc/self/stat cannot be read; /proc has to be mounted")
     return Owner(

@@ -98,17 +98,30 @@ def remove(run: FoundRun) -> bool:
     with claim(run) as claimed:
         if claimed is None:
             return False
-        delete_tree(run.path, claimed)
+        claimed.delete()
     return True
 
 
+@dataclass(frozen=True)
+class Claim:
+    """A dead run that is ours alone to deal with."""
+
+    path: Path
+    info: os.stat_result
+
+    def delete(self) -> None:
+        """Delete it; CannotRun if that fails."""
+        delete_tree(self.path, self.info)
+
+
 @contextlib.contextmanager
-def claim(run: FoundRun) -> Iterator[os.stat_result | None]:
+def claim(run: FoundRun) -> Iterator[Claim | None]:
     """Hold a dead run so that no other ``clean`` works on it; None if another holds it or it is not dead after all."""
     lock = lock_directory(run.path)
     try:
         now = _look(run.path, lock) if lock is not None else None
-        yield os.fstat(lock) if lock is not None and now is not None and now.state == "dead" else None
+        is_dead = lock is not None and now is not None and now.state == "dead"
+        yield Claim(run.path, os.fstat(lock)) if lock is not None and is_dead else None
     finally:
         if lock is not None:
             os.close(lock)
@@ -123,7 +136,7 @@ def _make_run(base: Path, run_id: str, owner: Owner) -> RunDir | None:
         return None
     except OSError as error:
         raise explain(error, path) from None
-    lock = lock_directory(path)
+    lock = lock_directory(path, wait=True)  # somebody may be looking at it
     if lock is None:
         return None
     try:
@@ -169,7 +182,9 @@ def _judge(path: Path, owner: Owner, held: int | None) -> FoundRun:
     alive = is_alive(owner)
     if alive is None and owner.hostname != os.uname().nodename:
         return _unknown(path, f"it was made on host {owner.hostname}", owner)
-    if alive or (held is None and is_locked(path)):
+    if alive is None and held is None and is_locked(path):
+        return FoundRun(path.name, path, "alive", "its launcher is running in another pid namespace", owner)
+    if alive:
         return FoundRun(path.name, path, "alive", f"its launcher, pid {owner.pid}, is running", owner)
     return FoundRun(path.name, path, "dead", f"its launcher, pid {owner.pid}, is gone", owner)
 
