@@ -93,10 +93,10 @@ def _goodput_pps(m: VariantMeasurement) -> float | None:
 
 def _goodput_spread(m: VariantMeasurement) -> dict[str, Any]:
     """Goodput of up to ten equal parts of the window: how steady it was."""
-    parts = _sub_rates(m.series.get("t_s"), m.series.get("received"), m.duration_s)
+    parts, window_s = _sub_rates(m.series.get("t_s"), m.series.get("received"), m.duration_s)
     return {
         "n": len(parts),
-        "window_s": m.duration_s / len(parts) if len(parts) else None,
+        "window_s": window_s,
         "mean_pps": float(parts.mean()) if len(parts) else None,
         "min_pps": float(parts.min()) if len(parts) else None,
         "max_pps": float(parts.max()) if len(parts) else None,
@@ -105,17 +105,17 @@ def _goodput_spread(m: VariantMeasurement) -> dict[str, Any]:
 
 def _sub_rates(
     t_s: NDArray[np.float64] | None, received: NDArray[np.float64] | None, duration_s: float
-) -> NDArray[np.float64]:
-    """Packets a second in equal parts of what was sampled; each part has at least two samples."""
+) -> tuple[NDArray[np.float64], float | None]:
+    """(packets a second in equal parts of what was sampled, their length); each part has at least two samples."""
     if t_s is None or received is None:
-        return np.empty(0)
+        return np.empty(0), None
     there = np.isfinite(t_s) & np.isfinite(received) & (t_s >= 0) & (t_s <= duration_s)
     times, counts = t_s[there], received[there]
     n = min(SUB_WINDOWS, (len(times) - 1) // 2)
     if n < 1 or times[-1] <= times[0]:
-        return np.empty(0)
+        return np.empty(0), None
     edges = np.linspace(times[0], times[-1], n + 1)
-    return np.diff(np.interp(edges, times, counts)) / np.diff(edges)
+    return np.diff(np.interp(edges, times, counts)) / np.diff(edges), float(edges[1] - edges[0])
 
 
 def _ping(

@@ -74,12 +74,12 @@ def _ping(s: Summary) -> list[str]:
     lines = [f"--- {s['peer']} ping statistics ---", *_wrap(head)]
     if s["rtt_ms"] is None:
         return [*lines, "no reply, so no round-trip time"]
-    rtt, intended = s["rtt_ms"], s["rtt_intended_ms"]
+    rtt, intended, later = s["rtt_ms"], s["rtt_intended_ms"], _RTT[1:]
     return [
         *lines,
         *_wrap(f"rtt {'/'.join(_RTT)} = {_slashed(rtt, _RTT)} ms (n={rtt['n']})"),
         *_wrap(
-            f"  mdev {rtt['mdev']:.3f} ms; from the intended send {'/'.join(_RTT[1:])} = {_slashed(intended, _RTT[1:])} ms"
+            f"  mdev {rtt['mdev']:.3f} ms; from the intended send {'/'.join(later)} = {_slashed(intended, later)} ms"
         ),
     ]
 
