@@ -67,7 +67,7 @@ def _deal_with(run: "FoundRun", args: argparse.Namespace) -> bool:
     from emulator.runtime.rundir import claim
 
     if run.state != "dead":
-        print(f"left    {_title(run)}: {run.why}")
+        print(f"left    {_title(run)}: {_printable(run.why)}")
         return True
     if args.dry_run:
         print(f"would remove {_title(run)}: {run.why}")
@@ -79,7 +79,7 @@ def _deal_with(run: "FoundRun", args: argparse.Namespace) -> bool:
                 return True
             saved, line = _salvage(run.path)
             if line:
-                print(f"        {line}")
+                print(f"        {_printable(line)}")
             if not saved and args.keep:
                 print(f"left    {_title(run)}: its partial results could not be saved (--keep)")
                 return True

@@ -94,12 +94,14 @@ def _cores(facts: "HostFacts") -> Item:
         return Item(
             "cores",
             value,
-            "sender and NAPI thread take turns on one CPU: every hand-over waits for the scheduler, so round trips show "
+            "sender and NAPI thread take turns on one CPU: each hand-over waits for the scheduler, so round trips show "
             "time slices and not queues",
             "bad",
         )
     if len(facts.cpus) == _CPUS_WANTED:
-        return Item("cores", value, "sender and NAPI thread get one each; launcher and desktop disturb them", "note")
+        return Item(
+            "cores", value, "sender and NAPI thread get one each; whatever else runs here disturbs them", "note"
+        )
     return Item("cores", value, "sender and NAPI thread get one each, with room for everything else")
 
 

@@ -2,14 +2,15 @@
 
 import ipaddress
 import os
+import re
 import stat
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from emulator.errors import CannotRun
 
 IPC_PATH_BYTES_MAX = 107  # sun_path holds 108 with its final NUL
 CONTROL_SOCKET = "control.sock"
+_TCP = re.compile(r"tcp://(?P<host>\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._*-]+):(?P<port>\*|[0-9]{1,5})")
 
 
 def control_endpoint(run_dir: Path) -> str:
@@ -53,14 +54,10 @@ def _check_ipc(path: Path) -> None:
 
 
 def _tcp_host(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        host, _, port = parts.netloc.rpartition(":")
-        if not host or parts.path or parts.query or parts.fragment or not (port == "*" or 0 <= int(port) <= 65535):
-            raise ValueError(url)
-    except ValueError:
-        raise CannotRun(f"{url}: a TCP endpoint is tcp://HOST:PORT") from None
-    return host.removeprefix("[").removesuffix("]")
+    parts = _TCP.fullmatch(url)
+    if parts is None or (parts["port"] != "*" and int(parts["port"]) > 65535):
+        raise CannotRun(f"{url}: a TCP endpoint is tcp://HOST:PORT")
+    return parts["host"].removeprefix("[").removesuffix("]")
 
 
 def _is_loopback(host: str) -> bool:

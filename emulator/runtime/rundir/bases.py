@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from emulator.errors import CannotRun
-from emulator.runtime.rundir.files import explain, read_small, write_whole
+from emulator.runtime.rundir.files import explain, read_json, write_whole
 
 SHM = Path("/dev/shm")
 REGISTRY_FILE = "bases.json"
@@ -101,7 +101,7 @@ def _read_registry() -> list[str]:
     """The bases that were written down; whatever is not an absolute path is passed over."""
     try:
         check_private(default_base())
-        data = json.loads(read_small(default_base() / REGISTRY_FILE))
+        data = read_json(default_base() / REGISTRY_FILE)
         return [base for base in data["bases"] if isinstance(base, str) and base.startswith("/") and "\0" not in base]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError, CannotRun):
+    except (OSError, ValueError, KeyError, TypeError, CannotRun):
         return []

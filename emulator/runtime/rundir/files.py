@@ -3,9 +3,11 @@
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 from emulator.errors import CannotRun
 
@@ -115,8 +117,15 @@ def write_whole(directory: Path, name: str, text: str) -> None:
         raise
 
 
-def read_small(path: Path) -> bytes:
-    """The bytes of a small file; ValueError if it is not small."""
+def read_json(path: Path) -> Any:
+    """What a small JSON file holds; ValueError if it is not small or not JSON."""
+    try:
+        return json.loads(_read_small(path))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _read_small(path: Path) -> bytes:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         data = file.read(SMALL_BYTES_MAX + 1)

@@ -1,6 +1,5 @@
 """Whose a run is: the launcher, as owner.json holds it."""
 
-import json
 import os
 import time
 from collections.abc import Sequence
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from emulator.errors import CannotRun
 from emulator.runtime.host.procfs import is_running, process_start_time, read_text
-from emulator.runtime.rundir.files import read_small
+from emulator.runtime.rundir.files import read_json
 
 OWNER_FILE = "owner.json"
 
@@ -61,7 +60,7 @@ def myself(name: str, out_dir: Path | None, command: Sequence[str]) -> Owner:
 
 def read_owner(path: Path) -> Owner:
     """owner.json; ValueError if it is not exactly what this version writes."""
-    data = json.loads(read_small(path / OWNER_FILE))
+    data = read_json(path / OWNER_FILE)
     names = {one.name for one in fields(Owner)}
     if not isinstance(data, dict) or set(data) != names:
         raise ValueError("its keys are not those of an owner")
