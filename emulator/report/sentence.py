@@ -58,9 +58,11 @@ def _trouble(s: Summary) -> str | None:
 
 
 def label(s: Summary) -> str:
-    """The variant's name; `BQL v7` where it is called just `v7`."""
-    bql = s["bql"]
-    return f"BQL {s['name']}" if bql and bql["variant"] == s["name"] != "off" else str(s["name"])
+    """The variant's name; `BQL v7` where it is called just `v7`, and in quotes where it is several words."""
+    bql, name = s["bql"], str(s["name"])
+    if bql and bql["variant"] == name != "off":
+        return f"BQL {name}"
+    return f"'{name}'" if " " in name else name
 
 
 def _alone(s: Summary) -> str:

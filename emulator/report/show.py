@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
-from emulator.report.table import comparison_rich, comparison_text
+from emulator.report.table import comparison_rich, comparison_text, legend
 from emulator.report.tc import WIDTH
 from emulator.report.text import variant_text
 
@@ -42,9 +42,19 @@ def _print_rich(document: Mapping[str, Any], console: Console) -> None:
             console.print(line, style=_style(line), markup=False, soft_wrap=True)
         console.print()
     if len(variants) > 1:
-        console.print(comparison_rich(variants) if console.width >= WIDTH else comparison_text(variants), markup=False)
+        _print_comparison(variants, console)
         console.print()
     console.print(_seen(document).rstrip("\n"), style="bold", markup=False, soft_wrap=True)
+
+
+def _print_comparison(variants: Sequence[Mapping[str, Any]], console: Console) -> None:
+    """As one table where it fits; otherwise in blocks, as plain text has it."""
+    table = comparison_rich(variants)
+    if console.measure(table).maximum <= console.width:
+        console.print(table)
+        console.print(legend(variants), end="", markup=False, soft_wrap=True)
+    else:
+        console.print(comparison_text(variants), end="", markup=False, soft_wrap=True)
 
 
 def _style(line: str) -> str | None:

@@ -38,13 +38,13 @@ def rows(summaries: Sequence[Summary]) -> list[Row]:
         ("RTT p99, ms", [_rtt(s, "p99") for s in summaries]),
         ("RTT max, ms", [_rtt(s, "max") for s in summaries]),
         ("ping loss, %", [_loss(s) for s in summaries]),
-        ("BQL limit p50, packets", [_of(s["bql"], "limit_p50") for s in summaries]),
-        ("in flight p50/max, packets", [_pair(s["bql"], "inflight_p50", "inflight_max") for s in summaries]),
+        ("BQL limit p50, pkts", [_of(s["bql"], "limit_p50") for s in summaries]),
+        ("in flight p50/max, pkts", [_pair(s["bql"], "inflight_p50", "inflight_max") for s in summaries]),
         ("ring p50/max, entries", [_pair(s["ring"], "occupied_p50", "occupied_max") for s in summaries]),
         ("STACK_XOFF, times", [_of(s["bql"], "stack_xoff") for s in summaries]),
         ("DRV_XOFF, times", [_of(s["ring"], "drv_xoff") for s in summaries]),
         ("qdisc requeues", [_of(s["qdisc"], "requeues") for s in summaries]),
-        ("qdisc dropped, packets", [_of(s["qdisc"], "dropped") for s in summaries]),
+        ("qdisc dropped, pkts", [_of(s["qdisc"], "dropped") for s in summaries]),
         ("watchdog timeouts", [count(s["watchdog"]["timeouts"]) for s in summaries]),
         ("timing", [str(s["timing"]["verdict"]) for s in summaries]),
     ]
@@ -67,7 +67,7 @@ def comparison_text(summaries: Sequence[Summary]) -> str:
             _line(label, [cells[i] for i in block], label_width, [widths[i] for i in block]) for label, cells in table
         ]
         blocks.append("".join(f"{line}\n" for line in lines))
-    return "\n".join(blocks) + _legend(summaries, names)
+    return "\n".join(blocks) + legend(summaries)
 
 
 def comparison_rich(summaries: Sequence[Summary]) -> Table:
@@ -110,9 +110,10 @@ def _line(label: str, cells: list[str], label_width: int, widths: list[int]) -> 
     return text.rstrip()
 
 
-def _legend(summaries: Sequence[Summary], names: list[str]) -> str:
-    """Full names of the columns that had to be cut."""
-    return "".join(f"{n}: {s['name']}\n" for n, s in zip(names, summaries, strict=True) if n != s["name"])
+def legend(summaries: Sequence[Summary]) -> str:
+    """Full names of the columns that had to be cut, a line each."""
+    named = zip(headers(summaries), summaries, strict=True)
+    return "".join(f"{header}: {s['name']}\n" for header, s in named if header != s["name"])
 
 
 def _scaled(pps: float | None, divisor: float) -> str:
