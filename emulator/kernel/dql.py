@@ -6,15 +6,15 @@
          line 2  consumer   limit, num_completed, prev_*, lowest_slack, slack_start_time; stall results
          line 4  config     max_limit, min_limit, slack_hold_time; written from outside, act at the next completion
 
-``num_queued`` is written by the producer and read by the consumer; ``adj_limit`` the other way round; everything else has
-one reader. All counters have 32 bits and wrap; they are only ever compared by their difference. Time is in jiffies and is
-an argument.
+``num_queued`` is written by the producer and read by the consumer; ``adj_limit`` the other way round; everything else
+has one reader. All counters have 32 bits and wrap; they are only ever compared by their difference. Time is in
+jiffies and is an argument.
 
-The law to remember: with a greedy producer, unit charges and completions of k, the limit settles at 2k, and what is in
-flight peaks at limit + 1.
+The law to remember: with a greedy producer, unit charges and completions of k, the limit settles at 2k, and what is
+in flight peaks at limit + 1.
 
-Locking: none here. queued() is serialised by the caller (veth: the ring's producer_lock), completed() by NAPI ownership;
-the two may overlap. reset() may overlap with neither.
+Locking: none here. queued() is serialised by the caller (veth: the ring's producer_lock), completed() by NAPI
+ownership; the two may overlap. reset() may overlap with neither.
 
 Identities: a completion never exceeds what is in flight (the kernel's BUG_ON): :class:`KernelFault` otherwise.
 Validated by tests/conformance (golden ``dql/*``) and tests/property/test_dql.py.
@@ -84,7 +84,7 @@ def dql_init(dql, hold_time, now):
 
 @kernel
 def dql_reset(dql, now):
-    """Forget what was learned. As upstream it leaves ``adj_limit`` alone, so that avail() is stale until a completion."""
+    """Forget what was learned. As upstream it leaves ``adj_limit`` alone: avail() is stale until a completion."""
     dql.limit = dql.min_limit
     dql.num_queued = 0
     dql.num_completed = 0

@@ -8,12 +8,12 @@
               line 1  consumer_head, consumer_tail    written by the consumer (NAPI ownership stands for consumer_lock)
               line 2  base, size, batch               written at init and resize only
 
-Full is ``slots[producer] != NULL``: there is no shared index. The consumer clears slots late, ``batch`` at a time and from
-the highest to the lowest, so that the slot which the producer polls opens last; "room" seen by a producer is therefore a
-lower bound (a full 256-ring shows no room for the first 15 entries consumed, then 16 at once).
+Full is ``slots[producer] != NULL``: there is no shared index. The consumer clears slots late, ``batch`` at a time and
+from the highest to the lowest, so that the slot which the producer polls opens last; "room" seen by a producer is
+therefore a lower bound (a full 256-ring shows no room for the first 15 entries consumed, then 16 at once).
 
-Ordering. R1: the entry's payload is written before its slot (release store in :func:`__ptr_ring_produce`), pairs with R2:
-the acquire load of the slot in :func:`__ptr_ring_consume` (the kernel's smp_wmb and address dependency).
+Ordering. R1: the entry's payload is written before its slot (release store in :func:`__ptr_ring_produce`), pairs with
+R2: the acquire load of the slot in :func:`__ptr_ring_consume` (the kernel's smp_wmb and address dependency).
 
 Entries are 64-bit words, never 0. A driver keeps tags in their low bits.
 
@@ -57,7 +57,7 @@ assert PTR_RING.itemsize == 192, PTR_RING.itemsize
 @kernel
 def ptr_ring_batch(size):
     """Slots cleared at a time: 16 entries, or 1 in a ring too small to hold two batches."""
-    return BATCH if BATCH <= size // 2 else 1
+    return BATCH if size // 2 >= BATCH else 1
 
 
 @kernel

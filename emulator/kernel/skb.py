@@ -6,13 +6,13 @@
     cpu.magazine                   up to 256 free slots of this CPU, last in first out (warm)
     net.pool.depot                 free slots of nobody, moved 128 at a time under pool.lock
 
-Packets are built on one CPU and freed on another, so free slots must travel back. They do so in batches of 128: a lock
-and a copied batch for every 128 packets, instead of a shared word for each.
+Packets are built on one CPU and freed on another, so free slots must travel back. They do so in batches of 128: a
+lock and a copied batch for every 128 packets, instead of a shared word for each.
 
 Identity: depot + all magazines + in use == SKBS_MAX - 1, ``in use`` being found by walking the queues.
 
-An skb belongs to whoever holds its number; no field of it is shared. Its content is published to another CPU by the ring
-(ptr_ring.py) or a lock, never by itself.
+An skb belongs to whoever holds its number; no field of it is shared. Its content is published to another CPU by the
+ring (ptr_ring.py) or a lock, never by itself.
 
 Upstream: ``struct sk_buff`` (include/linux/skbuff.h), ``kfree_skb_reason``, per-CPU skb caches (net/core/skbuff.c).
 """

@@ -10,12 +10,13 @@
            requeue    gso_skb, skb_bad_txq                        under root_lock
            kind       private records of each discipline          under root_lock
 
-Identity: enqueued == bstats_packets - held - held_purged + drops + purged + qlen, where ``held`` are the packets dequeued
-once that wait in gso_skb or bad_txq (they are part of qlen too), ``purged`` those that a reset freed and ``held_purged``
-the ones among them that had been dequeued once; a requeue changes ``requeues`` and nothing else in it.
+Identity: enqueued == bstats_packets - held - held_purged + drops + purged + qlen, where ``held`` are the packets
+dequeued once that wait in gso_skb or bad_txq (they are part of qlen too), ``purged`` those that a reset freed and
+``held_purged`` the ones among them that had been dequeued once; a requeue changes ``requeues`` and nothing else in
+it.
 
-An skb list is (head, tail) of slots linked by ``skb.next``. An skb number is an int64 wherever it is passed on: a field of
-four bytes is widened with :func:`slot`, so that every mechanism is compiled for one type.
+An skb list is (head, tail) of slots linked by ``skb.next``. An skb number is an int64 wherever it is passed on: a
+field of four bytes is widened with :func:`slot`, so that every mechanism is compiled for one type.
 
 Upstream: ``struct Qdisc`` (include/net/sch_generic.h), include/net/sch_generic.h helpers.
 """
@@ -31,6 +32,7 @@ from emulator.kernel.skb import kfree_skb
 NET_XMIT_SUCCESS, NET_XMIT_DROP, NET_XMIT_CN = 0, 1, 2
 
 KINDS = ("noop", "noqueue", "pfifo", "bfifo", "pfifo_head_drop", "pfifo_fast", "codel", "fq_codel", "sfq")
+# The three that share fifo.py stand side by side; those before them hold no packets.
 NOOP, NOQUEUE, PFIFO, BFIFO, PFIFO_HEAD_DROP, PFIFO_FAST, CODEL, FQ_CODEL, SFQ = range(len(KINDS))
 
 # flags

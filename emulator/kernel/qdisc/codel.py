@@ -1,26 +1,28 @@
 """CoDel: drop (or mark) when even the smallest wait of the last interval was too long; and the qdisc of that name.
 
-A packet's *sojourn* is how long it lay in the queue. When it has been at ``target`` or above for a whole ``interval``, one
-packet is dropped at dequeue, then more, ``interval / sqrt(count)`` apart, until a packet comes out below the target::
+A packet's *sojourn* is how long it lay in the queue. When it has been at ``target`` or above for a whole
+``interval``, one packet is dropped at dequeue, then more, ``interval / sqrt(count)`` apart, until a packet comes out
+below the target::
 
                  sojourn >= target, first time           now after first_above_time
     (below) ------------------------------------> (above) ------------------------> dropping
        ^   sojourn < target, or backlog <= mtu       |                                 | while now >= drop_next:
        +---------------------------------------------+---------------------------------+   count++, drop, next packet
 
-The algorithm is written once, :func:`codel_dequeue`, for two holders of packets: the codel qdisc (``flow`` negative, list
-``q.q``) and one flow of fq_codel (``flow`` its index). In both the backlog that is compared with ``mtu`` is the *whole
-qdisc's*.
+The algorithm is written once, :func:`codel_dequeue`, for two holders of packets: the codel qdisc (``flow`` negative,
+list ``q.q``) and one flow of fq_codel (``flow`` its index). In both the backlog that is compared with ``mtu`` is the
+*whole qdisc's*.
 
-Time is counted in ticks of 1024 ns, in 32 bits that wrap. ``rec_inv_sqrt`` is ``2^16 / sqrt(count)``, improved by one Newton
-step each time that count changes, so it lags and the first steps are not monotonic; exact roots would give other drops.
+Time is counted in ticks of 1024 ns, in 32 bits that wrap. ``rec_inv_sqrt`` is ``2^16 / sqrt(count)``, improved by one
+Newton step each time that count changes, so it lags and the first steps are not monotonic; exact roots would give
+other drops.
 
-Knobs: target, interval, ecn (mark instead of drop where the packet allows it), ce_threshold (mark every packet above it;
-selector and mask choose by the tos byte), limit (codel only); ``stale_fix = 0`` brings back a fault of kernels before 7.0:
-a flow found empty kept its first_above_time, so that its next slow packet was dropped at once.
+Knobs: target, interval, ecn (mark instead of drop where the packet allows it), ce_threshold (mark every packet above
+it; selector and mask choose by the tos byte), limit (codel only); ``stale_fix = 0`` brings back a fault of kernels
+before 7.0: a flow found empty kept its first_above_time, so that its next slow packet was dropped at once.
 
-Departures: none known. As in 7.2 one call drops at most 256 packets, and a step of the control law is at least one tick.
-``first_above_time == 0`` means unset, so a computed 0 is mistaken for it; so it is upstream.
+Departures: none known. As in 7.2 one call drops at most 256 packets, and a step of the control law is at least one
+tick. ``first_above_time == 0`` means unset, so a computed 0 is mistaken for it; so it is upstream.
 
 Layout: CODEL_PARAMS, CODEL_VARS and CODEL_STATS in base.py. Validated by tests/conformance (golden ``codel/*``).
 
@@ -94,7 +96,7 @@ def codel_vars_init(cvars):
 
 @kernel
 def codel_dequeue(net, cpu, q, skbs, cvars, flow):
-    """Take the next packet of ``skbs`` that may pass, dropping and marking as the control law says; 0 when none is left.
+    """Take the next packet of ``skbs`` that may pass, dropping and marking as the control law says; 0 if none is left.
 
     ``flow``: index into net.fq_flows of the flow that ``skbs`` and ``cvars`` belong to, or -1 for the codel qdisc.
     """
@@ -149,7 +151,7 @@ def _go_on_dropping(net, cpu, q, skbs, cvars, flow, skb, now):
 
 @kernel
 def _start_dropping(net, cpu, q, skbs, cvars, flow, skb, now):
-    """Above the target for a whole interval: drop or mark one and enter the dropping state; the packet to deliver, or 0."""
+    """Above the target for an interval: drop or mark one and enter the dropping state; the packet to deliver, or 0."""
     params = q.codel_params
     if params.ecn != 0 and _set_ce(net, cpu, skb):
         q.codel_stats.ecn_mark += 1

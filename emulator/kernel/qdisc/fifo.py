@@ -8,8 +8,8 @@ bfifo           ``backlog + len > limit`` (bytes) the arriving packet is dropped
 pfifo_head_drop ``qlen >= limit`` (packets)       the oldest is dropped, the arriving queued (CN)
 =============== ================================= ===============================================
 
-Knobs: ``limit``; its default is the device's txqueuelen, for bfifo times a full frame. A limit of 0 drops everything, also
-with head drop.
+Knobs: ``limit``; its default is the device's txqueuelen, for bfifo times a full frame. A limit of 0 drops everything,
+also with head drop.
 
 Layout: ``q.q`` (head, tail, qlen) links skbs by ``next``. Identity: that of every qdisc, see base.py.
 

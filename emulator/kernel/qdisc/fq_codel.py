@@ -2,25 +2,28 @@
 
 ::
 
-    hash * flows >> 32 --> net.fq_flows[base + flow]   FIFO, deficit, CoDel state       net.fq_backlogs[base + flow]  bytes
-    new_flows  1 -> 7 -> .                             flows that became active, one quantum each, always first
-    old_flows  3 -> 4 -> 9 -> .                        the rest, deficit round robin
+    hash * flows >> 32 --> net.fq_flows[base + flow]      FIFO, deficit, CoDel state
+                           net.fq_backlogs[base + flow]   bytes
+    new_flows  1 -> 7 -> .                                flows that became active, one quantum each, always first
+    old_flows  3 -> 4 -> 9 -> .                           the rest, deficit round robin
 
-A sparse flow is never on a list when its packet comes, so it always goes through new_flows: its wait here is next to
+A sparse flow is rarely on a list when its packet comes, so it goes through new_flows and its wait here is next to
 nothing, and what its packets do see is whatever lies below the qdisc.
 
-Over the limit (packets, or bytes of truesize) the flow with most *bytes* loses packets from its head: half of its backlog,
-at most ``drop_batch``. Finding it is a linear walk over all backlogs, which is why the drops come in batches.
+Over the limit (packets, or bytes of truesize) the flow with most *bytes* loses packets from its head: half of its
+backlog, at most ``drop_batch``. Finding it is a linear walk over all backlogs, which is why the drops come in
+batches.
 
-Knobs: limit, flows, quantum, target, interval, memory_limit, drop_batch, ecn, ce_threshold (with selector and mask). Units:
-packets, bytes, ticks of 1024 ns.
+Knobs: limit, flows, quantum, target, interval, memory_limit, drop_batch, ecn, ce_threshold (with selector and mask).
+Units: packets, bytes, ticks of 1024 ns.
 
-Corners, as upstream: over-limit drops raise the flow's CoDel count but not its rec_inv_sqrt; ties for the fattest go to the
-lowest index; a packet still owned by its sending socket is charged no memory; a flow that ran empty is noticed at the next
-dequeue, and goes to the old list only if that is not empty.
+Corners, as upstream: over-limit drops raise the flow's CoDel count but not its rec_inv_sqrt; ties for the fattest go
+to the lowest index; a packet still owned by its sending socket is charged no memory; a flow that ran empty is noticed
+at the next dequeue, and goes to the old list only if that is not empty.
 
-Identities: that of every qdisc, see base.py; ``backlog`` is the sum of the flows' backlogs, ``qlen - held`` of their lengths,
-``memory_usage`` of the truesizes. Validated by tests/conformance (golden ``fq_codel/*``) and tests/property/test_qdisc.py.
+Identities: that of every qdisc, see base.py; ``backlog`` is the sum of the flows' backlogs, ``qlen - held`` of their
+lengths, ``memory_usage`` of the truesizes. Validated by tests/conformance (golden ``fq_codel/*``) and
+tests/property/test_qdisc.py.
 
 Upstream: net/sched/sch_fq_codel.c (fq_codel_enqueue, fq_codel_drop, fq_codel_dequeue, fq_codel_change, fq_codel_reset).
 """

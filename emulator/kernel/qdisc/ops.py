@@ -1,10 +1,11 @@
 """Enqueue, dequeue, peek and reset of whatever kind a qdisc is.
 
-Scope: a chain of comparisons in place of ``struct Qdisc_ops``, the kind of the hot path first; the compiler turns it into a
-jump. Every call needs the qdisc's root_lock (pfifo_fast: see there). ``q.enqueued`` is counted here, once for each packet.
+Scope: a chain of comparisons in place of ``struct Qdisc_ops``, the kind of the hot path first; the compiler turns it
+into a jump. Every call needs the qdisc's root_lock (pfifo_fast: see there). ``q.enqueued`` is counted here, once for
+each packet.
 
-noop stands in for a qdisc that is being replaced: it frees the packet, counts it in the device's tx_dropped and in no qdisc,
-and reports congestion.
+noop stands in for a qdisc that is being replaced: it frees the packet, counts it in the device's tx_dropped and in no
+qdisc, and reports congestion.
 
 Upstream: struct Qdisc_ops (include/net/sch_generic.h), noop_enqueue, qdisc_reset (net/sched/sch_generic.c),
 qdisc_dequeue_internal (include/net/sch_generic.h).
@@ -18,7 +19,6 @@ from emulator.kernel.qdisc.base import (
     CODEL,
     FQ_CODEL,
     NET_XMIT_CN,
-    NOOP,
     NOQUEUE,
     PFIFO,
     PFIFO_FAST,
@@ -52,7 +52,7 @@ from emulator.kernel.skb import kfree_skb
 def qdisc_enqueue(net, cpu, q, skb):
     """Offer a packet; NET_XMIT_*. Whatever is dropped, this packet or another, has been freed."""
     kind = q.kind
-    if kind == NOOP or kind == NOQUEUE:
+    if kind <= NOQUEUE:  # noop, noqueue
         return _noop_enqueue(net, cpu, skb)
     if kind == PFIFO_FAST:
         atomic_add(q, "enqueued", 1)
@@ -79,7 +79,7 @@ def qdisc_dequeue(net, cpu, q):
         return fq_codel_dequeue(net, cpu, q)
     if kind == SFQ:
         return sfq_dequeue(net, cpu, q)
-    if kind == PFIFO or kind == BFIFO or kind == PFIFO_HEAD_DROP:
+    if PFIFO <= kind <= PFIFO_HEAD_DROP:
         return fifo_dequeue(net, cpu, q)
     if kind == CODEL:
         return codel_qdisc_dequeue(net, cpu, q)
@@ -92,7 +92,7 @@ def qdisc_dequeue(net, cpu, q):
 def qdisc_peek(net, cpu, q):
     """The packet that dequeue would return, left where it is, or 0. The FIFOs only; 0 for the others."""
     kind = q.kind
-    if kind == PFIFO or kind == BFIFO or kind == PFIFO_HEAD_DROP:
+    if PFIFO <= kind <= PFIFO_HEAD_DROP:
         return fifo_peek(net, cpu, q)
     if kind == PFIFO_FAST:
         return pfifo_fast_peek(net, cpu, q)
@@ -107,7 +107,7 @@ def qdisc_reset(net, cpu, q):
         fq_codel_reset(net, cpu, q)
     elif kind == SFQ:
         sfq_reset(net, cpu, q)
-    elif kind == PFIFO or kind == BFIFO or kind == PFIFO_HEAD_DROP:
+    elif PFIFO <= kind <= PFIFO_HEAD_DROP:
         fifo_reset(net, cpu, q)
     elif kind == CODEL:
         codel_qdisc_reset(net, cpu, q)
@@ -121,8 +121,8 @@ def qdisc_reset(net, cpu, q):
 def qdisc_trim(net, cpu, q):
     """After a change of options: free what lies above the new limits; how many packets.
 
-    codel and fq_codel let the surplus leave by the ordinary dequeue, CoDel's drops and ``bstats`` included; sfq drops from
-    the longest slot; the FIFOs keep what they have.
+    codel and fq_codel let the surplus leave by the ordinary dequeue, CoDel's drops and ``bstats`` included; sfq drops
+    from the longest slot; the FIFOs keep what they have.
     """
     if q.kind != CODEL and q.kind != FQ_CODEL and q.kind != SFQ:
         return 0

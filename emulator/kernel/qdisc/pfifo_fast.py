@@ -5,19 +5,20 @@
     priority & 15    0 1 2 3 4 5 6 7 8..15
     band             1 2 2 2 1 2 0 0 1          band 0 is served first and can starve the others
 
-Any CPU enqueues under the band's producer_lock; the one runner that holds the qdisc's seqlock dequeues. Hence ``qlen``,
-``backlog``, ``enqueued`` and ``drops`` are added to atomically, while what is counted at dequeue has one writer.
+Any CPU enqueues under the band's producer_lock; the one runner that holds the qdisc's seqlock dequeues. Hence
+``qlen``, ``backlog``, ``enqueued`` and ``drops`` are added to atomically, while what is counted at dequeue has one
+writer.
 
-Knobs: the device's txqueuelen is the size of *each* band (0: -EINVAL). Scope and limits: a band's room shows up in batches
-of 16, as in every ptr_ring; a changed txqueuelen is not followed.
+Knobs: the device's txqueuelen is the size of *each* band (0: -EINVAL). Scope and limits: a band's room shows up in
+batches of 16, as in every ptr_ring; a changed txqueuelen is not followed.
 
-M1 in :func:`pfifo_fast_dequeue` (MISSED cleared, then the rings read again) pairs with the enqueuer, who produces and then
-sets MISSED when the runner holds the seqlock: a packet that came in between is seen by one of the two.
+M1 in :func:`pfifo_fast_dequeue` (MISSED cleared, then the rings read again) pairs with the enqueuer, who produces and
+then sets MISSED when the runner holds the seqlock: a packet that came in between is seen by one of the two.
 
 Identity: that of every qdisc, see base.py. Validated by tests/conformance (golden ``fifo/pfifo_fast``) and
 tests/property/test_qdisc.py.
 
-Upstream: net/sched/sch_generic.c (pfifo_fast_enqueue, pfifo_fast_dequeue, pfifo_fast_peek, pfifo_fast_reset, prio2band).
+Upstream: net/sched/sch_generic.c (pfifo_fast_enqueue, _dequeue, _peek, _reset, sch_default_prio2band).
 """
 
 from emulator.kernel.clock import QDISC_DROP

@@ -1,8 +1,9 @@
 """Making a qdisc, and changing the options of one: what `tc qdisc add` and `tc qdisc change` do.
 
-Plain Python on plain views (:class:`emulator.kernel.plain.Record`) of the segment, run by the launcher or by a control thread
-that holds the qdisc's root_lock. Options have the names of `tc`, times in nanoseconds, sizes in bytes; one that is missing or
-None takes the kernel's default. What the kernel answers with -EINVAL raises ValueError with its reason.
+Plain Python on plain views (:class:`emulator.kernel.plain.Record`) of the segment, run by the launcher or by a
+control thread that holds the qdisc's root_lock. Options have the names of `tc`, times in nanoseconds, sizes in bytes;
+one that is missing or None takes the kernel's default. What the kernel answers with -EINVAL raises ValueError with
+its reason.
 
 Options, all optional:
 
@@ -17,8 +18,8 @@ fq_codel        limit, flows, quantum, target, interval, memory_limit, drop_batc
 sfq             limit, depth, flows, divisor, quantum, headdrop (perturb: 0 only)
 =============== ====================================================================================
 
-codel and fq_codel also take ``stale_fix`` (see codel.py). Note that an option *given* is not always the same as its default:
-sfq with an explicit limit of 127 has 127 slots, without it 128.
+codel and fq_codel also take ``stale_fix`` (see codel.py). Note that an option *given* is not always the same as its
+default: sfq with an explicit limit of 127 has 127 slots, without it 128.
 
 Arena space of a replaced qdisc is used again by the next one in the same record, if it is large enough.
 
@@ -68,8 +69,8 @@ def psched_mtu(mtu):
 def qdisc_create(net, index, kind, options, *, dev, txq, txqueuelen, mtu, onetxqueue):
     """Fill ``net.qdiscs[index]`` with a fresh qdisc; its record.
 
-    ``txq``: index of the queue it hangs below, -1 for the device's root. ``onetxqueue``: the device has one tx queue (or the
-    qdisc is a child of mq), so that a stopped queue stops the qdisc and bulks follow BQL.
+    ``txq``: index of the queue it hangs below, -1 for the device's root. ``onetxqueue``: the device has one tx queue,
+    or the qdisc is a child of mq; then a stopped queue stops the qdisc, and bulks follow BQL.
     """
     if kind not in KINDS:
         raise ValueError(f"unknown qdisc {kind!r}")

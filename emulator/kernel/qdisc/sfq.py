@@ -7,18 +7,19 @@
     q.sfq.tail               last slot of the round; the round's head is slots[tail].next
     q.sfq.dep[d]             slots that hold d packets, the one that got there last first; dep[0]: free slots
 
-The lists by depth find a longest slot in constant time. Among equals it is the one that reached that length last, except
-when all hold one packet: then it is the one whose turn it is.
+The lists by depth find a longest slot in constant time. Among equals it is the one that reached that length last,
+except when all hold one packet: then it is the one whose turn it is.
 
-Enqueue: a new flow takes a free slot (none: the packet is dropped) and goes to the *end* of the round with one quantum; a
-slot that holds ``depth`` packets drops the arriving one; above ``limit`` the longest slot drops its last packet. With
-``headdrop`` both drop the oldest packet of the slot instead, and report congestion. There is no CoDel and no drop for age.
+Enqueue: a new flow takes a free slot (none: the packet is dropped) and goes to the *end* of the round with one
+quantum; a slot that holds ``depth`` packets drops the arriving one; above ``limit`` the longest slot drops its last
+packet. With ``headdrop`` both drop the oldest packet of the slot instead, and report congestion. There is no CoDel
+and no drop for age.
 
-Dequeue is deficit round robin, in bytes: a slot whose allot is used up gets a quantum and waits for its next turn. A slot
-that empties is not charged for its last packet.
+Dequeue is deficit round robin, in bytes: a slot whose allot is used up gets a quantum and waits for its next turn. A
+slot that empties is not charged for its last packet.
 
-Knobs: limit, depth, flows, divisor, quantum, headdrop. Scope and limits: the hash is the packet's own; no perturbation, so no
-rehashing; no RED. Departure: a reset does not count what it frees as sent, as upstream's does.
+Knobs: limit, depth, flows, divisor, quantum, headdrop. Scope and limits: the hash is the packet's own; no
+perturbation, so no rehashing; no RED. Departure: a reset does not count what it frees as sent, as upstream's does.
 
 Identities: that of every qdisc, see base.py; ``qlen`` and ``backlog`` are the sums over the slots. Validated by
 tests/conformance (golden ``sfq/*``) and tests/property/test_qdisc.py.
@@ -204,9 +205,8 @@ def _move_to_depth(net, sfq, x, depth):
         net.sfq_slots[sfq.slot_base + before].after = after
     if after != SFQ_NONE:
         net.sfq_slots[sfq.slot_base + after].before = before
-    if depth > sfq.cur_depth:
-        sfq.cur_depth = depth
-    elif flow.qlen == sfq.cur_depth and depth < flow.qlen and sfq.dep[flow.qlen] == SFQ_NONE:
+    was_the_longest = flow.qlen == sfq.cur_depth and sfq.dep[flow.qlen] == SFQ_NONE
+    if depth > sfq.cur_depth or was_the_longest:
         sfq.cur_depth = depth
     flow.qlen = depth
     _link(net, sfq, x, depth)

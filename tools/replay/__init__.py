@@ -1,0 +1,1 @@
+"""Replaying recorded traces on the emulated kernel; see tools/conformance.py."""
