@@ -133,7 +133,7 @@ def _clocksource(facts: "HostFacts") -> Item:
 
 def _hypervisor(facts: "HostFacts") -> Item:
     value = "unknown" if facts.steal_ticks is None else f"{facts.steal_ticks} ticks since boot"
-    if facts.hypervisor is False and not facts.steal_ticks:
+    if facts.hypervisor is False and facts.steal_ticks == 0:
         return Item("stolen time", value, "no hypervisor, nobody to steal time")
     if facts.steal_ticks is None:
         return Item("stolen time", value, "whether a hypervisor takes time away cannot be read", "note")

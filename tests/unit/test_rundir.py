@@ -89,8 +89,8 @@ def test_the_users_umask_does_not_matter(base):
 
 def test_a_dead_launchers_run_is_found_and_removed_by_id(base):
     code = (
-        "import sys; from pathlib import Path; from emulator.runtime import rundir; from emulator.runtime.rundir import "
-        "bases; bases.SHM = Path(sys.argv[1]); rundir.create_run_dir(name='gone')"
+        "import sys; from pathlib import Path; from emulator.runtime import rundir; "
+        "from emulator.runtime.rundir import bases; bases.SHM = Path(sys.argv[1]); rundir.create_run_dir(name='gone')"
     )
     subprocess.run([sys.executable, "-c", code, str(bases.SHM)], check=True)
     found = only(base)
@@ -400,8 +400,8 @@ def test_a_full_disk_while_the_owner_is_written_leaves_nothing(base, monkeypatch
 
 def test_launchers_and_cleaners_at_once(base):
     code = (
-        "import sys; from pathlib import Path; from emulator.runtime import rundir; from emulator.runtime.rundir import "
-        "bases; bases.SHM = Path(sys.argv[1])\n"
+        "import sys; from pathlib import Path; from emulator.runtime import rundir; "
+        "from emulator.runtime.rundir import bases; bases.SHM = Path(sys.argv[1])\n"
         "for number in range(60):\n"
         "    run = rundir.create_run_dir()\n"
         "    (run.path / 'segment').write_text('x')\n"

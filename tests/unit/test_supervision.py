@@ -241,14 +241,17 @@ def test_a_stopped_agent_is_continued_so_that_it_can_listen(start):
     assert watched.child.wait() == 0
 
 
-def test_who_does_not_listen_is_terminated_and_who_ignores_that_is_killed(start):
-    deaf, stubborn = Watched(start(SLEEPER)), Watched(start(STUBBORN))
-    lines = terminate([deaf.handle, stubborn.handle], lambda: None, ask_s=0.05, term_s=1.0, kill_s=PATIENCE_S)
-    assert lines == [
-        f"agent {deaf.handle.name} had to be ended by SIGTERM",
-        f"agent {stubborn.handle.name} had to be ended by SIGKILL",
-    ]
+def test_who_does_not_listen_is_terminated(start):
+    deaf = Watched(start(SLEEPER))
+    lines = terminate([deaf.handle], lambda: None, ask_s=0.05, term_s=PATIENCE_S)
+    assert lines == [f"agent {deaf.handle.name} had to be ended by SIGTERM"]
     assert deaf.child.wait() == -signal.SIGTERM
+
+
+def test_who_ignores_sigterm_is_killed(start):
+    stubborn = Watched(start(STUBBORN))
+    lines = terminate([stubborn.handle], lambda: None, ask_s=0.05, term_s=0.05, kill_s=PATIENCE_S)
+    assert lines == [f"agent {stubborn.handle.name} had to be ended by SIGKILL"]
     assert stubborn.child.wait() == -signal.SIGKILL
 
 

@@ -33,9 +33,9 @@ def read_throttled_us() -> int | None:
     for directory, _ in _cpu_groups():
         for line in (read_text(directory / "cpu.stat") or "").splitlines():
             name, _, value = line.partition(" ")
-            if name == "throttled_usec":
+            if name == "throttled_usec" and value.isdigit():
                 return int(value)
-            if name == "throttled_time":
+            if name == "throttled_time" and value.isdigit():
                 return int(value) // 1000
     return None
 
