@@ -98,7 +98,8 @@ class Run:
 
     def _replay(self, path: Path, line: int, trace: Trace) -> None:
         where = f"{path}:{line}: {trace.get('id', 'trace')}"
-        replay: Replay = _guarded("start", lambda: _REPLAYS[family_of(trace)](self.machine, trace))
+        kind = _REPLAYS[family_of(trace)]
+        replay: Replay = _guarded("start", partial(kind, self.machine, trace))
         self.traces += 1
         self._report(where, -1, "params", _guarded("params", replay.params))
         try:

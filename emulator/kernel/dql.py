@@ -25,7 +25,7 @@ Upstream: lib/dynamic_queue_limits.c, include/linux/dynamic_queue_limits.h.
 import numpy as np
 
 from emulator.kernel.clock import time_after, time_after_eq
-from emulator.kernel.jit import kernel, s32, s64, u32
+from emulator.kernel.jit import add64, kernel, s32, sub64, u32
 from emulator.kernel.memory import READ_ONCE, WRITE_ONCE, KernelFault, smp_rmb, smp_wmb
 
 UINT_MAX = 0xFFFFFFFF
@@ -151,7 +151,7 @@ def dql_completed(dql, count, now):
         slack_last_objects = posdiff(dql.prev_last_obj_cnt, prev_ovlimit) if prev_ovlimit != 0 else 0
         lowest_slack = min(u32(dql.lowest_slack), max(slack, slack_last_objects))
         dql.lowest_slack = s32(lowest_slack)
-        if time_after(now, dql.slack_start_time + dql.slack_hold_time):
+        if time_after(now, add64(dql.slack_start_time, dql.slack_hold_time)):
             new_limit = posdiff(limit, lowest_slack)
             dql.slack_start_time = now
             dql.lowest_slack = s32(UINT_MAX)
@@ -195,7 +195,7 @@ def _note_queued(dql, now):
     """Mark this jiffy in the history: a ring of words, those skipped since the last mark cleared first."""
     word = now // BITS_PER_LONG
     if word != dql.history_head:
-        skipped = s64(word * BITS_PER_LONG - dql.history_head * BITS_PER_LONG) // BITS_PER_LONG
+        skipped = sub64(word * BITS_PER_LONG, dql.history_head * BITS_PER_LONG) // BITS_PER_LONG
         if skipped < 0 or skipped > DQL_HIST_LEN:
             skipped = DQL_HIST_LEN
         for back in range(skipped):
@@ -216,7 +216,7 @@ def _check_stall(dql, now):
     if thrs == 0:
         return -1
     stall = -1
-    if time_after_eq(now, dql.last_reap + thrs):
+    if time_after_eq(now, add64(dql.last_reap, thrs)):
         stall = _oldest_unreaped(dql, now, thrs)
         if stall >= 0:
             dql.stall_cnt += 1
@@ -231,17 +231,19 @@ def _oldest_unreaped(dql, now, thrs):
     while True:
         head = READ_ONCE(dql, "history_head")
         smp_rmb()  # D2, pairs with D1 in _note_queued()
-        start = s64((head - DQL_HIST_LEN + 1) * BITS_PER_LONG)  # the oldest word
-        if time_after(dql.last_reap + 1, start):
-            start = s64(dql.last_reap + 1)
-        end = s64(head * BITS_PER_LONG + BITS_PER_LONG - 1)
-        if time_after(end + thrs // 2, now):
-            end = s64(now - thrs // 2)
+        start = sub64(head * BITS_PER_LONG, (DQL_HIST_LEN - 1) * BITS_PER_LONG)  # the oldest word
+        first_unseen = add64(dql.last_reap, 1)
+        if time_after(first_unseen, start):
+            start = first_unseen
+        end = head * BITS_PER_LONG + (BITS_PER_LONG - 1)
+        latest = sub64(now, thrs // 2)
+        if time_after(end, latest):
+            end = latest
         found = -1
-        for ahead in range(s64(end - start) + 1):
-            t = s64(start + ahead)
+        for ahead in range(sub64(end, start) + 1):
+            t = add64(start, ahead)
             if (READ_ONCE(dql.history, (t // BITS_PER_LONG) % DQL_HIST_LEN) >> (t % BITS_PER_LONG)) & 1 != 0:
-                found = s64(now - t)
+                found = sub64(now, t)
                 break
         if READ_ONCE(dql, "history_head") == head:
             return found

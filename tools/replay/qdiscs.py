@@ -38,7 +38,7 @@ class QdiscReplay(Replay):
     def enqueue(self, packet: dict[str, int]) -> int:
         slot = self.m.skb.alloc_skb(self.m.net, self.m.cpu)
         if slot == 0:
-            raise MalformedError(f"more than {len(self.ids)} packets are queued at once: the pool is empty")
+            raise MalformedError(f"{len(self.ids)} packets are queued at once: the pool is empty")
         record = self.skbs[slot]
         for name in ("hash", "tos", "truesize", "wmem", "priority"):
             record[name] = 0

@@ -31,7 +31,7 @@ net/sched/sch_codel.c.
 """
 
 from emulator.kernel.clock import ECN_MARK, QDISC_CONGESTED, QDISC_OVERLIMIT, local_clock
-from emulator.kernel.jit import kernel, s32, u32
+from emulator.kernel.jit import kernel, mul64, s32, sub64, u32
 from emulator.kernel.memory import mul_u64_u64_shr
 from emulator.kernel.qdisc.base import (
     NET_XMIT_DROP,
@@ -202,9 +202,9 @@ def _newton_step(cvars):
     """
     y = cvars.rec_inv_sqrt << (32 - _REC_INV_SQRT_BITS)
     y_squared = mul_u64_u64_shr(y, y, 32)
-    rest = (3 << 32) - u32(cvars.count) * y_squared
+    rest = sub64(3 << 32, mul64(u32(cvars.count), y_squared))
     rest = (rest >> 2) & ((1 << 62) - 1)
-    cvars.rec_inv_sqrt = (rest * y >> (32 - 2 + 1 + 32 - _REC_INV_SQRT_BITS)) & _FRESH_REC_INV_SQRT
+    cvars.rec_inv_sqrt = (mul64(rest, y) >> (32 - 2 + 1 + 32 - _REC_INV_SQRT_BITS)) & _FRESH_REC_INV_SQRT
 
 
 @kernel
