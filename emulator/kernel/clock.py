@@ -19,10 +19,10 @@ Upstream: ``sched_clock``/``local_clock`` (kernel/sched/clock.c), ``struct softn
 
 import numpy as np
 
-from emulator.kernel.jit import kernel, s64
+from emulator.kernel.jit import kernel, sub64
 from emulator.kernel.memory import clock_monotonic_ns, cpu_relax, mul_u64_u64_shr, rdtsc
 
-CPUS_MAX = 16  # CPU contexts of a run, one per agent
+CPUS_MAX = 32  # CPU contexts of a run, one per agent
 DEVS_MAX = 4  # two veth pairs
 FLOWS_MAX = 64  # flows whose packets are accounted one by one
 MAGAZINE_SIZE = 256  # free packets a CPU keeps to itself, two batches of 128
@@ -77,11 +77,10 @@ COSTS = np.dtype(
         ("ring_consume", "i8"),
         ("gro_receive", "i8"),
         ("stack_rx", "i8"),  # delivery of a packet above GRO, without rules
-        ("netfilter", "i8"),  # all rules together, for the present rule count
         ("completion", "i8"),
         ("napi_wakeup", "i8"),
         ("echo_reply", "i8"),
-        ("_line", "i8", 5),
+        ("_line", "i8", 6),
     ],
     align=True,
 )
@@ -138,7 +137,8 @@ CPU = np.dtype(
         ("run_quota", "i8"),  # packets left in that run
         ("net_tx_list", "i8"),  # output queue being worked off by net_tx_action
         ("output_queue_tail", "i8"),  # last scheduled qdisc, 1 + index
-        ("_softirq_line", "i8", 3),
+        ("bulk", "i8"),  # packets that the last dequeue returned
+        ("_softirq_line", "i8", 2),
         ("stats", CPU_STATS),
         ("dev", DEV_STATS, DEVS_MAX),
         ("magazine_count", "i8"),
@@ -173,13 +173,13 @@ def jiffies(cpu):
 @kernel
 def time_after(a, b):
     """Whether time a is after time b, for clocks that wrap at 64 bits."""
-    return s64(b - a) < 0
+    return sub64(b, a) < 0
 
 
 @kernel
 def time_after_eq(a, b):
     """Whether time a is at or after time b, for clocks that wrap at 64 bits."""
-    return s64(a - b) >= 0
+    return sub64(a, b) >= 0
 
 
 @kernel

@@ -4,7 +4,7 @@
 
     NET  params        start, measurement window             the launcher, before the run
          fault         the first fault of the run            whoever meets it, by cmpxchg
-         cpus[16]      clock.py      one writer each, its agent
+         cpus[32]      clock.py      one writer each, its agent
          devs[4]       netdev.py, veth.py
          qdiscs[32]    qdisc/base.py
          flows[64]     receive.py    a sender's line and a receiver's line
@@ -19,7 +19,7 @@ import numpy as np
 
 from emulator.kernel.clock import CPU, CPUS_MAX, DEVS_MAX, FLOWS_MAX
 from emulator.kernel.memory import FAULT
-from emulator.kernel.netdev import NETDEV
+from emulator.kernel.device import NETDEV
 from emulator.kernel.netfilter import RULE, RULES_MAX
 from emulator.kernel.qdisc.base import FQ_FLOW, QDISC
 from emulator.kernel.qdisc.sfq import SFQ_SLOT
@@ -27,7 +27,7 @@ from emulator.kernel.receive import FLOW, PROBE, PROBES_MAX
 from emulator.kernel.skb import POOL, SKB, SKBS_MAX
 
 QDISCS_MAX = 32
-RING_SLOTS_MAX = 131072
+RING_SLOTS_MAX = 524288  # room for resizing a ring of 100000, and for pfifo_fast with three such bands
 FQ_FLOWS_MAX = 65536 + 16384
 SFQ_SLOTS_MAX = 65536 + 4096
 SFQ_BUCKETS_MAX = 65536 + 16384

@@ -1,0 +1,105 @@
+"""NAPI: who polls, and how a poll is asked for without being lost.
+
+::
+
+    NAPI  state line   SCHED, MISSED, DISABLE, THREADED     any CPU, by atomic bit operations
+          wake line    wake (futex word), sleeping          producers bump wake; the NAPI thread writes sleeping
+          owner line   weight, counters                     whoever owns SCHED, that is the NAPI thread
+
+Owning SCHED is the right to poll; it stands for consumer_lock of the ring, for dql_completed and for the coalescing state.
+schedule_prep on a NAPI that is already scheduled sets MISSED, so that the poll that is about to complete goes round again.
+
+N1 in napi_schedule (wake bumped, then sleeping read) pairs with N2 in napi_sleep (sleeping set, then SCHED read).
+
+Upstream: napi_schedule_prep, __napi_schedule, napi_complete_done, napi_threaded_poll (net/core/dev.c).
+"""
+
+import numpy as np
+
+from emulator.kernel.hist import HIST
+from emulator.kernel.jit import kernel
+from emulator.kernel.memory import (
+    READ_ONCE,
+    WRITE_ONCE,
+    atomic_fetch_add,
+    cmpxchg,
+    futex_wait,
+    futex_wake,
+    smp_mb,
+)
+
+NAPI_STATE_SCHED, NAPI_STATE_MISSED, NAPI_STATE_DISABLE = range(3)
+SCHED, MISSED, DISABLE = 1, 2, 4
+NAPI_POLL_WEIGHT = 64
+
+NAPI = np.dtype(
+    [
+        ("state", "i8"),
+        ("_state_line", "i8", 7),
+        ("wake", "i4"),  # futex word, bumped by each schedule that finds the thread asleep
+        ("sleeping", "i4"),
+        ("_wake_line", "i8", 7),
+        ("weight", "i8"),
+        ("polls", "i8"),
+        ("repolls", "i8"),  # polls that used the whole weight
+        ("missed", "i8"),  # completes refused because of MISSED
+        ("work", "i8"),  # entries handled
+        ("_owner_line", "i8", 3),
+        ("work_hist", HIST),  # entries a poll
+    ],
+    align=True,
+)
+
+
+@kernel
+def napi_schedule_prep(napi):
+    """Try to become the one who schedules this NAPI; marks it MISSED when it is scheduled already. Full barrier."""
+    state = READ_ONCE(napi, "state")
+    while True:
+        if state & DISABLE != 0:
+            return False
+        wanted = state | SCHED
+        if state & SCHED != 0:
+            wanted |= MISSED
+        found = cmpxchg(napi, "state", state, wanted)
+        if found == state:
+            return state & SCHED == 0
+        state = found
+
+
+@kernel
+def napi_schedule(napi):
+    """Let the NAPI thread run; call only after napi_schedule_prep() said so (``__napi_schedule``)."""
+    smp_mb()  # N1, pairs with N2 in napi_sleep(): SCHED is set, now look whether the thread sleeps
+    if READ_ONCE(napi, "sleeping") != 0:
+        atomic_fetch_add(napi, "wake", 1)
+        futex_wake(napi, "wake", 1, 0)
+
+
+@kernel
+def napi_sleep(napi, timeout_ns):
+    """Sleep until scheduled, at most ``timeout_ns``. NAPI thread only."""
+    wake = READ_ONCE(napi, "wake")
+    WRITE_ONCE(napi, "sleeping", 1)
+    smp_mb()  # N2, pairs with N1 in napi_schedule()
+    if READ_ONCE(napi, "state") & SCHED == 0:
+        futex_wait(napi, "wake", wake, timeout_ns)
+    WRITE_ONCE(napi, "sleeping", 0)
+
+
+@kernel
+def napi_complete_done(napi):
+    """Give SCHED back. False when a schedule came in meanwhile: SCHED is kept and the driver must touch nothing."""
+    state = READ_ONCE(napi, "state")
+    while True:
+        wanted = state & ~(SCHED | MISSED)
+        if state & MISSED != 0:
+            wanted |= SCHED
+        found = cmpxchg(napi, "state", state, wanted)
+        if found == state:
+            break
+        state = found
+    if state & MISSED != 0:
+        napi.missed += 1
+        return False
+    return True

@@ -1,0 +1,94 @@
+"""The mapped file of a run: created whole by the launcher, attached by everyone else.
+
+The file is allocated in full when it is created, so that a full filesystem is an error here and not a SIGBUS later. It
+outlives its processes; a reader attaches to a dead run's file just as well.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from emulator.errors import CannotRun
+from emulator.kernel.jit import PLAIN
+from emulator.kernel.plain import Record
+from emulator.agents.words import MAGIC, is_published, publish
+from emulator.runtime.layout import LAYOUT_VERSION, SEGMENT
+from emulator.runtime.rundir import allocate_file, process_start_time
+
+SEGMENT_FILE = "segment"
+
+
+class Segment:
+    """One run's memory. ``raw``: the structured scalar that compiled code takes; ``view``: the same with plain ints."""
+
+    def __init__(self, path: Path, mapping: mmap.mmap) -> None:
+        self.path = path
+        self.raw: Any = np.frombuffer(mapping, dtype=SEGMENT, count=1)[0]  # keeps the mapping alive
+        self.view: Any = Record(self.raw)
+
+    @classmethod
+    def create(cls, run_dir: Path) -> Segment:
+        """Allocate and map a zeroed segment, not yet published.
+
+        Raises CannotRun when the filesystem has no room.
+        """
+        path = run_dir / SEGMENT_FILE
+        allocate_file(path, SEGMENT.itemsize)
+        return cls(path, _map(path, writable=True))
+
+    @classmethod
+    def attach(cls, run_dir: Path, *, writable: bool = True) -> Segment:
+        """Map a published segment.
+
+        Raises CannotRun when it is not (yet) a segment, or is one of another layout.
+        """
+        path = run_dir / SEGMENT_FILE
+        size = path.stat().st_size if path.exists() else 0
+        if size != SEGMENT.itemsize:
+            raise CannotRun(f"{path}: {size} bytes are not a segment of this version ({SEGMENT.itemsize} bytes)")
+        segment = cls(path, _map(path, writable))
+        if writable and not is_published(segment.header):
+            raise CannotRun(f"{path}: no segment was published here")
+        if segment.view.header.magic != MAGIC:
+            raise CannotRun(f"{path}: no segment was published here")
+        if segment.view.header.layout != LAYOUT_VERSION:
+            raise CannotRun(
+                f"{path}: layout {segment.view.header.layout:x}, this version reads {LAYOUT_VERSION:x}; "
+                "use the version that wrote it"
+            )
+        return segment
+
+    def publish(self) -> None:
+        """Say that everything is in place: magic last, with release."""
+        header = self.view.header
+        header.layout = LAYOUT_VERSION
+        header.launcher_pid = os.getpid()
+        header.launcher_start = process_start_time(os.getpid()) or 0
+        publish(self.header)
+
+    @property
+    def header(self) -> Any:
+        """The header, as compiled code takes it."""
+        return self._part("header")
+
+    @property
+    def net(self) -> Any:
+        """The network, as compiled code takes it."""
+        return self._part("net")
+
+    def words(self, index: int) -> Any:
+        """The words of agent ``index``, as compiled code takes them."""
+        return Record(self.raw["agents"][index]) if PLAIN else self.raw["agents"][index]
+
+    def _part(self, name: str) -> Any:
+        return Record(self.raw[name]) if PLAIN else self.raw[name]
+
+
+def _map(path: Path, writable: bool) -> mmap.mmap:
+    with path.open("r+b" if writable else "rb") as file:
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
