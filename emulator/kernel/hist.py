@@ -70,5 +70,5 @@ def percentile(counts, q):
     total = int(counts.sum())
     if total == 0:
         return None
-    rank = max(1, int(np.ceil(q / 100 * total)))
+    rank = max(1, int(np.ceil(q * total / 100)))
     return bucket_bounds(int(np.searchsorted(np.cumsum(counts), rank)))[1]

@@ -16,10 +16,11 @@ TOOL = Path(__file__).resolve().parents[2] / "tools" / "conformance.py"
 TRACES = 7
 OPS = 260
 UNKNOWN = "?"  # differs from whatever can be recorded
-DQL_FIELDS = (
-    "num_queued num_completed limit adj_limit avail last_obj_cnt prev_ovlimit prev_num_queued prev_last_obj_cnt "
-    "lowest_slack slack_start_time stall_thrs stall_max stall_cnt last_reap"
-).split()
+DQL_COUNTERS = ["num_queued", "num_completed", "prev_num_queued"]
+DQL_LIMITS = ["limit", "adj_limit", "avail", "last_obj_cnt", "prev_ovlimit", "prev_last_obj_cnt", "lowest_slack"]
+DQL_STALL = ["slack_start_time", "stall_thrs", "stall_max", "stall_cnt", "last_reap"]
+DQL_FIELDS = DQL_COUNTERS + DQL_LIMITS + DQL_STALL
+DQL_CALLS = ["queued", "completed", "jiffies", "set_min_limit", "set_max_limit", "set_stall_thrs", "set_limit", "reset"]
 RING_FIELDS = ["producer", "consumer_head", "consumer_tail", "size", "batch", "occupied"]
 CODEL_VARS = ["count", "lastcount", "dropping", "rec_inv_sqrt", "first_above_time", "drop_next", "ldelay"]
 CODEL_STATS = ["maxpacket", "ecn_mark", "ce_mark", "drop_overlimit"]
@@ -30,17 +31,14 @@ def dql(rng):
     now = rng.choice([10_000, 2**32 - 1500, 2**63 - 900, 2**64 - 900])
     start = rng.choice([0, 2**31 - 500, 2**32 - 500])
     limit = rng.choice([0, 1, 64, 100_000])
-    values = {name: 0 for name in DQL_FIELDS} | {"slack_start_time": now, "last_reap": now, "lowest_slack": 2**32 - 1}
-    values |= {name: start for name in ("num_queued", "num_completed", "prev_num_queued")}
+    values = dict.fromkeys(DQL_FIELDS, 0) | {"slack_start_time": now, "last_reap": now, "lowest_slack": 2**32 - 1}
+    values |= dict.fromkeys(DQL_COUNTERS, start)
     values |= {"limit": limit, "adj_limit": (start + limit) % 2**32, "stall_thrs": rng.choice([0, 4, 20])}
     unit = rng.choice([1, 1514, 2**26])
     inflight = 0
     ops = []
     for _ in range(OPS):
-        name = rng.choices(
-            ["queued", "completed", "jiffies", "set_min_limit", "set_max_limit", "set_stall_thrs", "set_limit", "reset"],
-            [50, 25, 20, 1, 1, 1, 1, 0.3],
-        )[0]
+        name = rng.choices(DQL_CALLS, [50, 25, 20, 1, 1, 1, 1, 0.3])[0]
         argument = rng.randint(1, 4 * unit)
         if name == "queued" and inflight + argument < 2**31:
             inflight += argument
