@@ -175,6 +175,7 @@ QDISC = np.dtype(
         ("codel_vars", CODEL_VARS),
         ("codel_params", CODEL_PARAMS),
         ("codel_stats", CODEL_STATS),
+        ("_codel_line", "i8", 6),
         ("fq", FQ_CODEL_QDISC),
         ("sfq", SFQ_QDISC),
         ("bands", PTR_RING, PFIFO_FAST_BANDS),  # pfifo_fast
@@ -183,6 +184,7 @@ QDISC = np.dtype(
     ],
     align=True,
 )
+assert QDISC.itemsize == 2048, QDISC.itemsize
 
 
 @kernel
