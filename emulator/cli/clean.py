@@ -116,7 +116,7 @@ def _printable(text: str) -> str:
 def _clean_cache(dry_run: bool) -> bool:
     """Compiled code of other versions; False if some could not be deleted."""
     from emulator.errors import CannotRun
-    from emulator.kernel.jit import cache_dir, source_hash
+    from emulator.kernel.cache import cache_dir, source_hash
     from emulator.runtime.rundir import delete_tree
 
     good, current = True, source_hash()

@@ -192,7 +192,7 @@ def _segment_bytes() -> int | None:
 
 def _compiled() -> Item:
     try:
-        from emulator.kernel.jit import cache_dir
+        from emulator.kernel.cache import cache_dir
 
         directory = cache_dir()
         code = [path for path in directory.iterdir() if path.suffix == ".nbc"]

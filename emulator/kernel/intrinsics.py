@@ -9,11 +9,13 @@ Linux-kernel memory model (tools/memory-model, Documentation/atomic_t.txt, Docum
 
 import platform
 
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
 from numba.extending import intrinsic
+
+binding.initialize_native_asmparser()  # for the two places with inline assembly
 
 _I8 = ir.IntType(8)
 _I32 = ir.IntType(32)

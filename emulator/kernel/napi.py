@@ -2,14 +2,18 @@
 
 ::
 
-    NAPI  state line   SCHED, MISSED, DISABLE, THREADED     any CPU, by atomic bit operations
+    NAPI  state line   SCHED, MISSED, DISABLE, SCHED_THREADED   any CPU, by atomic bit operations
           wake line    wake (futex word), sleeping          producers bump wake; the NAPI thread writes sleeping
           owner line   weight, counters                     whoever owns SCHED, that is the NAPI thread
 
 Owning SCHED is the right to poll; it stands for consumer_lock of the ring, for dql_completed and for the coalescing state.
 schedule_prep on a NAPI that is already scheduled sets MISSED, so that the poll that is about to complete goes round again.
 
-N1 in napi_schedule (wake bumped, then sleeping read) pairs with N2 in napi_sleep (sleeping set, then SCHED read).
+SCHED alone does not let the thread begin: SCHED_THREADED does, which napi_schedule sets after whoever won schedule_prep has
+done what must come before the poll (veth: rx_notify_masked = 1). A thread that began on SCHED could finish its poll before
+that store, which would then mask a NAPI that nobody has scheduled.
+
+N1 in napi_schedule (SCHED_THREADED set, then sleeping read) pairs with N2 in napi_sleep (sleeping set, then the bit read).
 
 Upstream: napi_schedule_prep, __napi_schedule, napi_complete_done, napi_threaded_poll (net/core/dev.c).
 """
@@ -25,11 +29,13 @@ from emulator.kernel.memory import (
     cmpxchg,
     futex_wait,
     futex_wake,
+    set_bit,
     smp_mb,
+    smp_mb_after_atomic,
 )
 
-NAPI_STATE_SCHED, NAPI_STATE_MISSED, NAPI_STATE_DISABLE = range(3)
-SCHED, MISSED, DISABLE = 1, 2, 4
+NAPI_STATE_SCHED, NAPI_STATE_MISSED, NAPI_STATE_DISABLE, NAPI_STATE_SCHED_THREADED = range(4)
+SCHED, MISSED, DISABLE, SCHED_THREADED = 1, 2, 4, 8
 NAPI_POLL_WEIGHT = 64
 
 NAPI = np.dtype(
@@ -70,7 +76,8 @@ def napi_schedule_prep(napi):
 @kernel
 def napi_schedule(napi):
     """Let the NAPI thread run; call only after napi_schedule_prep() said so (``__napi_schedule``)."""
-    smp_mb()  # N1, pairs with N2 in napi_sleep(): SCHED is set, now look whether the thread sleeps
+    set_bit(napi, "state", NAPI_STATE_SCHED_THREADED)
+    smp_mb_after_atomic()  # N1, pairs with N2 in napi_sleep(): now look whether the thread sleeps
     if READ_ONCE(napi, "sleeping") != 0:
         atomic_fetch_add(napi, "wake", 1)
         futex_wake(napi, "wake", 1, 0)
@@ -82,7 +89,7 @@ def napi_sleep(napi, timeout_ns):
     wake = READ_ONCE(napi, "wake")
     WRITE_ONCE(napi, "sleeping", 1)
     smp_mb()  # N2, pairs with N1 in napi_schedule()
-    if READ_ONCE(napi, "state") & SCHED == 0:
+    if READ_ONCE(napi, "state") & SCHED_THREADED == 0:
         futex_wait(napi, "wake", wake, timeout_ns)
     WRITE_ONCE(napi, "sleeping", 0)
 
@@ -92,9 +99,9 @@ def napi_complete_done(napi):
     """Give SCHED back. False when a schedule came in meanwhile: SCHED is kept and the driver must touch nothing."""
     state = READ_ONCE(napi, "state")
     while True:
-        wanted = state & ~(SCHED | MISSED)
+        wanted = state & ~(SCHED | SCHED_THREADED | MISSED)
         if state & MISSED != 0:
-            wanted |= SCHED
+            wanted |= SCHED | SCHED_THREADED
         found = cmpxchg(napi, "state", state, wanted)
         if found == state:
             break

@@ -303,13 +303,25 @@ def dev_hard_start_xmit(net, cpu, dev, txq, skb):
 
 @kernel
 def _dev_requeue_skb(net, cpu, q, skb, nolock):
-    """Keep packets that the driver did not take at the front of the queue. Needs root_lock."""
+    """Keep packets that the driver did not take at the front of the queue. Needs root_lock.
+
+    Departs from upstream on purpose: there each goes to the tail of gso_skb, so that one of several requeued packets that
+    is refused a second time (a wake with less room than it takes) falls behind its followers. Here what was refused
+    goes before what is held, and a flow keeps its order.
+    """
+    held = int(q.gso_skb.head)
+    held_tail = int(q.gso_skb.tail)
+    q.gso_skb.head = skb
     while skb != 0:
         following = int(net.skbs[skb].next)
-        list_append(net, q.gso_skb, skb)
+        q.gso_skb.tail = skb
+        q.gso_skb.qlen += 1
         q.requeues += 1
         _hold(net, q, skb, 1)
         skb = following
+    if held != 0:
+        net.skbs[q.gso_skb.tail].next = held
+        q.gso_skb.tail = held_tail
     if nolock:
         set_bit(q, "state", QDISC_STATE_MISSED)
     else:

@@ -6,7 +6,7 @@ A poll is a state machine of short steps (veth.py), because a step is what both 
 2. the packets of a GRO flush are delivered, one a step, each paying its netfilter cost;
 3. the poll goes on: one ring entry, or its end;
 4. between polls, where the kernel thread enables bottom halves, the NET_TX softirq runs: the queues that this poll woke;
-5. if SCHED is set, the next poll begins.
+5. if SCHED_THREADED is set, the next poll begins.
 
 Upstream: napi_threaded_poll_loop (net/core/dev.c).
 """
@@ -14,7 +14,7 @@ Upstream: napi_threaded_poll_loop (net/core/dev.c).
 from emulator.kernel.gro import gro_next
 from emulator.kernel.jit import kernel
 from emulator.kernel.memory import READ_ONCE
-from emulator.kernel.napi import SCHED
+from emulator.kernel.napi import SCHED_THREADED
 from emulator.kernel.receive import netif_receive_skb
 from emulator.kernel.sched import net_tx_action_step, qdisc_run_step, softirq_pending
 from emulator.kernel.veth import POLL_IDLE, veth_poll_begin, veth_poll_step
@@ -35,7 +35,7 @@ def napi_threaded_step(net, cpu, dev, rq):
     if softirq_pending(cpu):
         net_tx_action_step(net, cpu)
         return True
-    if READ_ONCE(rq.napi, "state") & SCHED != 0:
+    if READ_ONCE(rq.napi, "state") & SCHED_THREADED != 0:
         veth_poll_begin(net, cpu, dev, rq)
         return True
     return False

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from emulator.agents.words import MAGIC, is_published, publish
 from emulator.errors import CannotRun
 from emulator.kernel.jit import PLAIN
 from emulator.kernel.plain import Record
-from emulator.agents.words import MAGIC, is_published, publish
 from emulator.runtime.layout import LAYOUT_VERSION, SEGMENT
 from emulator.runtime.rundir import allocate_file, process_start_time
 

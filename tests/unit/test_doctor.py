@@ -111,7 +111,7 @@ def test_what_forbids_a_run_is_exit_code_4(examine, changes, name, says):
 
 
 def test_a_compiler_that_is_not_at_home_forbids_a_run(examine, monkeypatch):
-    monkeypatch.setattr("emulator.kernel.jit.cache_dir", lambda: 1 / 0)
+    monkeypatch.setattr("emulator.kernel.cache.cache_dir", lambda: 1 / 0)
     code, _, items = examine()
     assert code == 4
     assert "ZeroDivisionError" in items["compiled code"]["meaning"]

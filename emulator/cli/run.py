@@ -1,0 +1,60 @@
+"""`emulator run SCENARIO`: run a scenario on real processes and say what was seen."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from emulator.cli.options import add_scenario_arguments, all_sets
+
+if TYPE_CHECKING:
+    from emulator.scenario import LoadedScenario
+
+
+def add_parser(verbs: Any) -> None:
+    """Add the verb."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "run", help="run a scenario", description="Run a scenario and its variants on real processes."
+    )
+    add_scenario_arguments(parser)
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the results go (default: runs/NAME-TIME)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on stdout, and nothing else there")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run it; the exit code is that of the worst variant."""
+    from emulator.runtime.processes import warm_up
+    from emulator.scenario import check_cpus, load_scenario
+
+    loaded = load_scenario(args.scenario, all_sets(args))
+    check_cpus(loaded)
+    _check_expectations(loaded)
+    from emulator.runtime.compiled import is_compiled
+
+    if is_compiled():
+        warm_up()  # the fork server loads the compiled code while this process does the rest
+    from emulator.runtime.command import run_command
+
+    for warning in loaded.warnings:
+        print(f"{warning} (warning)", file=sys.stderr)
+    return run_command(loaded, sys.argv[:1] + _argv(), args.out, as_json=args.json)
+
+
+def _argv() -> list[str]:
+    return sys.argv[1:]
+
+
+def _check_expectations(loaded: LoadedScenario) -> None:
+    """Refuse an expectation about something that no summary has, before anything runs."""
+    from emulator.errors import ScenarioError
+    from emulator.report.blank import senseless
+
+    problems = [
+        f"{variant.variant_name}: expect.{path}: {why}"
+        for variant in loaded.variants
+        for path, why in senseless(variant.expect, variant.device.qdisc.kind)
+    ]
+    if problems:
+        raise ScenarioError(problems)

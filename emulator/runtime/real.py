@@ -1,0 +1,280 @@
+"""The real clock: one variant of a scenario on real processes, from an empty directory to a measurement.
+
+::
+
+    build segment -> start agents -> all READY -> one absolute start time
+        | warmup |        measured: sampled as a poller of sysfs would        | grace: last replies | stop, in order |
+
+Stop order: prober, flood, NAPI threads, watchdog, each with empty hands, so that the identities can be checked on what is
+left. Whatever ends a run early (an agent's death, a fault, Ctrl-C) goes the same way, and what was measured is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from emulator.agents.words import PHASE_DONE, PHASE_RUNNING
+from emulator.control.protocol import Failed, Ready, Start, Stop
+from emulator.control.server import ControlServer
+from emulator.errors import ExitCode
+from emulator.report.measurement import VariantMeasurement
+from emulator.runtime.build import build
+from emulator.runtime.clocksource import ClockParams, SegmentClock
+from emulator.runtime.host import StealMeter
+from emulator.runtime.interrupts import Interrupts
+from emulator.runtime.measure import RunFacts, fault_text, measure
+from emulator.runtime.memory_use import pss_mb
+from emulator.runtime.placement import Seat, place
+from emulator.runtime.processes import AgentProcesses, helper_pids
+from emulator.runtime.rundir import create_run_dir, process_start_time
+from emulator.runtime.salvage import leave_plan
+from emulator.runtime.sampler import Sampler
+from emulator.runtime.segment import Segment
+from emulator.runtime.supervision import AgentHandle, Failure, Supervisor, terminate
+from emulator.scenario.model import Scenario
+
+_READY_TIMEOUT_S = 30.0
+_LEAD_NS = 20_000_000  # from the start message to the start
+_TICK_S = 0.02
+_GRACE_S = 1.0  # how long the last replies are waited for
+_STOP_S = 5.0
+_STOP_ORDER = ("ping", "flood", "napi", "watchdog")
+
+
+@dataclass
+class Invocation:
+    """What all variants of one command share."""
+
+    clock: ClockParams
+    interrupts: Interrupts
+    cpus: list[int]
+    load: float | None = None
+    quota_cpus: float | None = None
+    progress: Callable[[str, float, float], None] = lambda _what, _done_s, _total_s: None
+    command: tuple[str, ...] = ()
+    out_dir: Path | None = None
+    process_started_ns: int = 0
+    """CLOCK_MONOTONIC at which this process was started"""
+
+
+@dataclass
+class _Outcome:
+    verdict: str = "ok"
+    exit_code: int = int(ExitCode.OK)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def ended(self) -> bool:
+        return self.verdict != "ok"
+
+    def end(self, verdict: str, code: ExitCode) -> None:
+        """The first cause counts."""
+        if not self.ended:
+            self.verdict, self.exit_code = verdict, int(code)
+
+
+def run_variant(scenario: Scenario, invocation: Invocation) -> VariantMeasurement:
+    """Run one variant. Raises CannotRun before it starts; afterwards every end is a measurement with a verdict."""
+    run = create_run_dir(
+        Path(scenario.run_dir) if scenario.run_dir else None,
+        name=f"{scenario.name}/{scenario.variant_name}",
+        out_dir=invocation.out_dir,
+        command=invocation.command,
+    )
+    try:
+        segment = Segment.create(run.path)
+        seats = place(scenario, invocation.cpus)
+        build(segment, scenario, seats, invocation.clock)
+        leave_plan(run.path, scenario, seats, invocation.out_dir)
+        segment.publish()
+        return _RealRun(scenario, invocation, segment, seats).run(run.path)
+    finally:
+        run.remove()
+
+
+class _RealRun:
+    def __init__(self, scenario: Scenario, invocation: Invocation, segment: Segment, seats: list[Seat]) -> None:
+        self._scenario, self._invocation = scenario, invocation
+        self._segment, self._seats = segment, seats
+        self._clock = SegmentClock(invocation.clock)
+        self._net = segment.view.net
+        self._outcome = _Outcome()
+        self._processes = AgentProcesses()
+        self._sampler = Sampler(self._net)
+        self._steal = StealMeter()
+        self._facts = RunFacts()
+        self._supervisor: Supervisor | None = None
+
+    def run(self, run_dir: Path) -> VariantMeasurement:
+        with ControlServer(run_dir, len(self._seats)) as server:
+            self._server = server
+            try:
+                self._processes.start(run_dir, server.endpoint, self._seats)
+                self._supervisor = Supervisor(self._handles(), self._clock.now_ns())
+                if self._await_ready():
+                    self._go()
+                    self._measure_window()
+                    self._grace()
+            finally:
+                self._stop()
+        return measure(self._scenario, self._segment, self._seats, self._sampler, self._final_facts())
+
+    def _handles(self) -> list[AgentHandle]:
+        return [self._handle(index) for index in range(len(self._processes))]
+
+    def _handle(self, index: int) -> AgentHandle:
+        seat, words = self._seats[index], self._segment.view.agents[index]
+        pid = self._processes.pid(index)
+
+        def heartbeat() -> int:
+            return int(words.heartbeat_ns)
+
+        def exit_code() -> int | None:
+            return self._processes.exit_code(index)
+
+        return AgentHandle(seat.name, seat.role, pid, process_start_time(pid) or 0, heartbeat, exit_code)
+
+    def _await_ready(self) -> bool:
+        """Whether every agent said READY."""
+        ready: set[int] = set()
+        deadline = time.monotonic() + _READY_TIMEOUT_S
+        while len(ready) < len(self._seats):
+            for index, message in self._server.poll(20):
+                if isinstance(message, Ready):
+                    ready.add(index)
+                elif isinstance(message, Failed):
+                    self._agent_failed(index, message.text)
+            self._look_after(supervise=False)
+            for index in range(len(self._seats)):
+                if (code := self._processes.exit_code(index)) is not None:
+                    self._agent_failed(index, f"ended before it was ready (exit code {code})")
+            if time.monotonic() > deadline:
+                late = ", ".join(seat.name for i, seat in enumerate(self._seats) if i not in ready)
+                self._outcome.end(f"not ready after {_READY_TIMEOUT_S:.0f} s: {late}", ExitCode.AGENT_FAILED)
+            if self._outcome.ended:
+                return False
+        return True
+
+    def _go(self) -> None:
+        """Weigh the processes while nothing is measured, then give everyone the same start time."""
+        agents = [self._processes.pid(index) for index in range(len(self._seats))]
+        self._facts.memory_mb = pss_mb([os.getpid(), *helper_pids(), *agents])
+        params = self._net.params
+        start = self._clock.now_ns() + _LEAD_NS
+        params.start_ns = start
+        params.measure_start_ns = start + self._scenario.warmup
+        params.measure_end_ns = params.measure_start_ns + self._scenario.duration
+        for index, seat in enumerate(self._seats):
+            if seat.role == "ping":
+                self._segment.view.agents[index].end_ns = params.measure_end_ns
+            self._server.send(index, Start(start_ns=start))
+        assert self._supervisor is not None
+        self._supervisor.begin(start)
+
+    def _measure_window(self) -> None:
+        params = self._net.params
+        total_s = (params.measure_end_ns - params.start_ns) / 1e9
+        while not self._outcome.ended and (now := self._clock.now_ns()) < params.measure_end_ns:
+            if now >= params.measure_start_ns:
+                if not self._sampler.samples:
+                    self._steal.start()
+                self._sampler.sample(now)
+            self._look_after()
+            self._invocation.progress(self._scenario.variant_name, (now - params.start_ns) / 1e9, total_s)
+            edge = params.measure_start_ns if now < params.measure_start_ns else params.measure_end_ns
+            time.sleep(max(0.0, min(_TICK_S, (edge - self._clock.now_ns()) / 1e9)))
+        if self._sampler.samples:
+            self._sampler.sample(self._clock.now_ns())
+            stolen = self._steal.stop()
+            self._facts.steal_ms = sum(stolen.values()) if stolen is not None else None
+            self._facts.throttled_ms = self._steal.throttled_ms
+        self._facts.measured_until_ns = min(self._clock.now_ns(), params.measure_end_ns)
+
+    def _grace(self) -> None:
+        """Keep the load up until the last probes are answered, for a while."""
+        if self._scenario.ping is None:
+            return
+        words = next(self._segment.view.agents[i] for i, seat in enumerate(self._seats) if seat.role == "ping")
+        deadline = time.monotonic() + _GRACE_S
+        while not self._outcome.ended and time.monotonic() < deadline:
+            probes = self._net.probes.raw[: int(words.next_probe)]
+            if words.finished and (probes["received_ns"] != 0).all():
+                break
+            self._look_after()
+            time.sleep(_TICK_S)
+
+    def _look_after(self, *, supervise: bool = True) -> None:
+        """One look at everything that can end a run."""
+        self._segment.view.control.launcher_heartbeat_ns = self._clock.now_ns()
+        if self._invocation.interrupts.count:
+            self._outcome.end("interrupted", ExitCode.INTERRUPTED)
+        if (text := fault_text(self._net, self._seats)) is not None:
+            self._outcome.end(text, ExitCode.CHECK_FAILED)
+        for index, message in self._server.poll(0):
+            if isinstance(message, Failed):
+                self._agent_failed(index, message.text)
+        if supervise and self._supervisor is not None:
+            for failure in self._supervisor.tick(self._clock.now_ns()):
+                self._dead(failure)
+
+    def _dead(self, failure: Failure) -> None:
+        index = next(i for i, seat in enumerate(self._seats) if seat.name == failure.agent)
+        self._facts.exits[index] = failure.cause
+        if self._segment.view.agents[index].phase != PHASE_DONE:
+            self._net.cpus[index].online = 0  # whoever waits for a lock of this CPU finds out now
+            self._outcome.end(str(failure), ExitCode.AGENT_FAILED)
+
+    def _agent_failed(self, index: int, text: str) -> None:
+        seat = self._seats[index]
+        self._facts.exits[index] = text
+        self._net.cpus[index].online = 0
+        cause = fault_text(self._net, self._seats) or text
+        self._outcome.end(f"agent {seat.name} (pid {self._processes.pid(index)}): {cause}", ExitCode.AGENT_FAILED)
+
+    def _stop(self) -> None:
+        """Stop role by role; whoever does not come along is made to."""
+        hurried = self._invocation.interrupts.count > 1
+        agents = self._segment.view.agents
+        for role in _STOP_ORDER:
+            members = [i for i, seat in enumerate(self._seats) if seat.role == role and i < len(self._processes)]
+            for index in members:
+                agents[index].stop = 1
+                self._server.send(index, Stop())
+            deadline = time.monotonic() + _STOP_S
+            while not hurried and time.monotonic() < deadline:
+                if all(self._is_at_rest(index) for index in members):
+                    break
+                self._server.poll(5)
+                hurried = self._invocation.interrupts.count > 1
+        if len(self._processes):
+            ask_s = 0.0 if hurried or self._outcome.ended else 1.0
+            forced = terminate(self._handles(), lambda: None, ask_s=ask_s)
+            self._outcome.notes.extend(forced)
+            self._processes.join(1.0)
+
+    def _is_at_rest(self, index: int) -> bool:
+        """Whether an agent has left its loop, or cannot any more."""
+        phase = self._segment.view.agents[index].phase
+        dead = self._processes.exit_code(index) is not None or index in self._facts.exits
+        return dead or phase not in (PHASE_RUNNING,)
+
+    def _final_facts(self) -> RunFacts:
+        facts = self._facts
+        for index in range(len(self._seats)):
+            facts.pids[index] = self._processes.pid(index) if index < len(self._processes) else 0
+        facts.verdict, facts.exit_code = self._outcome.verdict, self._outcome.exit_code
+        if self._outcome.verdict == "interrupted":
+            done_s = max(0, facts.measured_until_ns - self._net.params.measure_start_ns) / 1e9
+            facts.verdict = f"interrupted after {done_s:.1f} s of {self._scenario.duration / 1e9:g} s measured"
+        facts.notes = self._outcome.notes + (self._supervisor.notes if self._supervisor else [])
+        shared = self._invocation
+        facts.cpus, facts.load, facts.quota_cpus = shared.cpus, shared.load, shared.quota_cpus
+        senders = [i for i, seat in enumerate(self._seats) if seat.role in ("flood", "ping")]
+        first = [ns for i in senders if (ns := int(self._net.cpus[i].stats.first_step_ns))]
+        if first and shared.process_started_ns:
+            facts.start_to_first_packet_s = (min(first) - shared.process_started_ns) / 1e9
+        return facts
