@@ -1,4 +1,9 @@
-"""What an agent is, seen from whoever runs it, and what all duty cycles have in common."""
+"""What an agent is, seen from whoever runs it, and what all duty cycles have in common.
+
+Sharing a CPU. A kernel does not preempt whoever holds a spinlock; an operating system preempts a process anywhere. So agents
+that share a CPU of the machine take turns where no lock is held: those that sleep do not preempt when they wake
+(SCHED_BATCH, runtime/agent_main.py), and those that never sleep give the CPU away every few steps (``words.yields``).
+"""
 
 from __future__ import annotations
 
@@ -34,23 +39,40 @@ class Agent(Protocol):
 
 
 class CompiledAgent:
-    """An agent whose duty cycle is one compiled function ``cycle(net, words, budget_ns) -> steps``."""
+    """An agent whose duty cycle is one compiled function ``cycle(nets, agents, index, budget_ns) -> steps``.
+
+    ``nets``: array of shape (1,) of the segment's NET; ``agents``: array of all AGENT words; ``index``: this agent's number.
+    Arrays, because handing over a record costs numba 45 us of describing its hundreds of fields, in every duty cycle.
+    """
 
     role = "none"
 
-    def __init__(self, cycle: Any, close: Any, net: Any, words: Any) -> None:
-        self._cycle, self._close, self._net, self._words = cycle, close, net, words
+    def __init__(self, cycle: Any, close: Any, nets: Any, agents: Any, index: int) -> None:
+        self._cycle, self._close = entry(cycle), entry(close)
+        self._nets, self._agents, self._index = nets, agents, index
 
     def on_start(self) -> None:
         """Nothing to prepare: the launcher filled in the words."""
 
     def do_work(self) -> int:
         """One duty cycle."""
-        return int(self._cycle(self._net, self._words, BUDGET_NS))
+        return int(self._cycle(self._nets, self._agents, self._index, BUDGET_NS))
 
     def on_close(self) -> None:
         """Run out what this CPU had begun."""
-        self._close(self._net, self._words)
+        self._close(self._nets, self._agents, self._index)
+
+
+def entry(function: Any) -> Any:
+    """The compiled function itself, past numba's dispatcher, which would look at the types of all arguments each time.
+
+    For functions that have been compiled for exactly one signature; under plain Python the function as it is.
+    """
+    overloads = getattr(function, "overloads", None)
+    if not overloads:
+        return function
+    (compiled,) = overloads.values()
+    return compiled.entry_point
 
 
 @kernel
@@ -77,8 +99,10 @@ def nap(cpu, words, duration_ns):
 
 
 @kernel
-def drain_softirq(net, words):
+def drain_softirq(nets, agents, index):
     """Finish this CPU's qdisc run and softirqs, so that nothing waits for a CPU that is gone."""
+    net = nets[0]
+    words = agents[index]
     cpu = net.cpus[words.cpu]
     for _ in range(_DRAIN_STEPS):
         if not softirq_pending(cpu):

@@ -13,7 +13,7 @@ from typing import Any
 from emulator.agents.agent import STEPS_A_LOOK, CompiledAgent, drain_softirq, end_cycle, nap
 from emulator.kernel.clock import charge, local_clock
 from emulator.kernel.jit import kernel
-from emulator.kernel.memory import READ_ONCE, WRITE_ONCE, cpu_relax
+from emulator.kernel.memory import READ_ONCE, WRITE_ONCE, cpu_relax, sched_yield
 from emulator.kernel.receive import payload_check
 from emulator.kernel.sched import dev_queue_xmit, net_tx_action_step, softirq_pending
 from emulator.kernel.skb import KIND_FLOOD, alloc_skb
@@ -27,8 +27,8 @@ class Flood(CompiledAgent):
 
     role = "flood"
 
-    def __init__(self, net: Any, words: Any) -> None:
-        super().__init__(flood_cycle, drain_softirq, net, words)
+    def __init__(self, nets: Any, agents: Any, index: int) -> None:
+        super().__init__(flood_cycle, drain_softirq, nets, agents, index)
 
 
 @kernel
@@ -75,8 +75,10 @@ def build_skb(net, skb, index, seq, length, kind):
 
 
 @kernel
-def flood_cycle(net, words, budget_ns):
+def flood_cycle(nets, agents, index, budget_ns):
     """One duty cycle; the number of steps that did something."""
+    net = nets[0]
+    words = agents[index]
     cpu = net.cpus[words.cpu]
     started = local_clock(cpu)
     now = started
@@ -90,6 +92,8 @@ def flood_cycle(net, words, budget_ns):
                 break
             work += 1
             busy = True
+        if words.yields != 0:
+            sched_yield()
         now = local_clock(cpu)
         if not busy and words.interval_ns > 0:
             if words.next_ns - now > _SPIN_NS:

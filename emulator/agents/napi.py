@@ -25,13 +25,15 @@ class NapiThread(CompiledAgent):
 
     role = "napi"
 
-    def __init__(self, net: Any, words: Any) -> None:
-        super().__init__(napi_cycle, napi_close, net, words)
+    def __init__(self, nets: Any, agents: Any, index: int) -> None:
+        super().__init__(napi_cycle, napi_close, nets, agents, index)
 
 
 @kernel
-def napi_cycle(net, words, budget_ns):
+def napi_cycle(nets, agents, index, budget_ns):
     """One duty cycle; the number of steps that did something."""
+    net = nets[0]
+    words = agents[index]
     cpu = net.cpus[words.cpu]
     dev = net.devs[words.dev]
     rq = dev.rq[words.queue]
@@ -51,14 +53,18 @@ def napi_cycle(net, words, budget_ns):
                 sched_yield()
             else:
                 cpu_relax()
+        if words.yields != 0:
+            sched_yield()
         now = local_clock(cpu)
     end_cycle(cpu, words, started, now, work)
     return work
 
 
 @kernel
-def napi_close(net, words):
+def napi_close(nets, agents, index):
     """Finish the poll that is under way and what it woke; do not begin another."""
+    net = nets[0]
+    words = agents[index]
     cpu = net.cpus[words.cpu]
     dev = net.devs[words.dev]
     rq = dev.rq[words.queue]

@@ -27,8 +27,8 @@ class Prober(CompiledAgent):
 
     role = "ping"
 
-    def __init__(self, net: Any, words: Any) -> None:
-        super().__init__(prober_cycle, drain_softirq, net, words)
+    def __init__(self, nets: Any, agents: Any, index: int) -> None:
+        super().__init__(prober_cycle, drain_softirq, nets, agents, index)
 
 
 @kernel
@@ -70,8 +70,10 @@ def prober_step(net, cpu, words):
 
 
 @kernel
-def prober_cycle(net, words, budget_ns):
+def prober_cycle(nets, agents, index, budget_ns):
     """One duty cycle: send what is due, then sleep until the next is."""
+    net = nets[0]
+    words = agents[index]
     cpu = net.cpus[words.cpu]
     started = local_clock(cpu)
     work = 0

@@ -24,8 +24,8 @@ class Watchdog(CompiledAgent):
 
     role = "watchdog"
 
-    def __init__(self, net: Any, words: Any) -> None:
-        super().__init__(watchdog_cycle, drain_softirq, net, words)
+    def __init__(self, nets: Any, agents: Any, index: int) -> None:
+        super().__init__(watchdog_cycle, drain_softirq, nets, agents, index)
 
 
 @kernel
@@ -65,8 +65,10 @@ def check_invariants(net, cpu):
 
 
 @kernel
-def watchdog_cycle(net, words, budget_ns):
+def watchdog_cycle(nets, agents, index, budget_ns):
     """One duty cycle: the timers, the checks, a nap."""
+    net = nets[0]
+    words = agents[index]
     cpu = net.cpus[words.cpu]
     started = local_clock(cpu)
     work = 0

@@ -51,7 +51,9 @@ AGENT = np.dtype(
         ("flows", "i8"),  # number of flows, used in turn
         ("packet_len", "i8"),  # bytes
         ("interval_ns", "i8"),  # between packets (flood; 0 = as fast as it can) or probes
-        ("_config_line", "i8", 6),
+        ("yields", "i8"),  # 1: others run on this CPU; let them in between steps
+        ("control_cpu", "i8"),  # CPU of the machine for everything but the main thread
+        ("_config_line", "i8", 4),
         ("next_ns", "i8"),  # flood: when the next packet is due
         ("next_flow", "i8"),
         ("next_probe", "i8"),  # probes sent or given up so far

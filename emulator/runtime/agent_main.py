@@ -17,7 +17,6 @@ agents.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import threading
@@ -30,7 +29,7 @@ from emulator.agents.flood import Flood
 from emulator.agents.napi import NapiThread
 from emulator.agents.prober import Prober
 from emulator.agents.watchdog import Watchdog
-from emulator.agents.words import PHASE_DONE, PHASE_FAILED, PHASE_READY, PHASE_RUNNING, ROLES
+from emulator.agents.words import IDLE_FUTEX, PHASE_DONE, PHASE_FAILED, PHASE_READY, PHASE_RUNNING, ROLES
 from emulator.control.client import ControlClient, ControlThread
 from emulator.control.protocol import Failed, Hello, Message, Ready, Start, Stop, Stopped
 from emulator.errors import ExitCode
@@ -38,11 +37,11 @@ from emulator.kernel.memory import KernelFault
 from emulator.runtime.clocksource import ClockParams, SegmentClock
 from emulator.runtime.compiled import load_compiled
 from emulator.runtime.host import TaskTimes, task_times
+from emulator.runtime.quiet import background
 from emulator.runtime.segment import Segment
 from emulator.runtime.supervision import ParentWatch, die_with_parent
 
 _ROLES: dict[str, Any] = {"flood": Flood, "napi": NapiThread, "ping": Prober, "watchdog": Watchdog}
-_FLOOD_NICE = 10
 _ALONE_NS = 10_000_000_000
 _PR_SET_TIMERSLACK = 29
 
@@ -52,6 +51,7 @@ def agent_main(run_dir: str, index: int, endpoint: str, launcher_pid: int, launc
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the launcher's to handle
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with_parent(launcher_pid, launcher_start)
+    load_compiled()  # nothing to do where the fork server has done it
     segment = Segment.attach(Path(run_dir))
     process = _AgentProcess(segment, index, endpoint, ParentWatch(launcher_pid, launcher_start))
     os._exit(process.run())
@@ -66,7 +66,7 @@ class _AgentProcess:
         self._clock = SegmentClock(ClockParams(self._cpu.tsc_base, self._cpu.ns_base, self._cpu.tsc_mult))
         role = ROLES[self._words.role]
         self._hello = Hello(role=role, pid=os.getpid(), agent=index)
-        self._agent: Agent = _ROLES[role](segment.net, segment.words(index))
+        self._agent: Agent = _ROLES[role](segment.nets, segment.agents, index)
         self._times_at_start: TaskTimes | None = None
         self._measured = False
         self._control = ControlThread(ControlClient(endpoint, index), self._on_message, self._on_tick)
@@ -95,13 +95,16 @@ class _AgentProcess:
         return code
 
     def _settle(self) -> None:
-        """Pin the main thread alone: the control thread must not wait for a CPU that a spinning loop owns."""
+        """Pin the main thread to its seat; the control thread and ZeroMQ's stay where the launcher is.
+
+        Whoever sleeps now and then may not preempt when it wakes, because it could do so inside a critical section.
+        """
+        main_thread = threading.get_native_id()
+        background(int(self._words.control_cpu))
         if self._words.affinity >= 0:
-            os.sched_setaffinity(threading.get_native_id(), {self._words.affinity})
-        if self._hello.role == "flood":
-            # A flood never sleeps; whoever wakes up on its CPU (a ping, the replies' NAPI) goes first, like a softirq.
-            with contextlib.suppress(OSError):
-                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _FLOOD_NICE)
+            os.sched_setaffinity(main_thread, {self._words.affinity})
+        if self._words.idle != IDLE_FUTEX:
+            os.sched_setscheduler(main_thread, os.SCHED_OTHER, os.sched_param(0))
         _precise_timers()
 
     def _wait_for_start(self) -> None:

@@ -20,7 +20,7 @@ from emulator.kernel.qdisc.setup import qdisc_create
 from emulator.kernel.skb import KIND_ECHO_REPLY, KIND_ECHO_REQUEST, KIND_FLOOD, pool_init
 from emulator.kernel.veth import VARIANT_OFF, VARIANTS
 from emulator.runtime.clocksource import ClockParams
-from emulator.runtime.placement import Seat
+from emulator.runtime.placement import Seat, control_cpu
 from emulator.runtime.segment import Segment
 from emulator.scenario.model import Scenario
 
@@ -37,6 +37,7 @@ def build(segment: Segment, scenario: Scenario, seats: Sequence[Seat], clock: Cl
     for index, seat in enumerate(seats):
         _cpu(net.cpus[index], index, scenario, clock)
         _agent(segment.view.agents[index], index, seat, scenario)
+        segment.view.agents[index].control_cpu = control_cpu(seats)
     segment.view.control.agents = len(seats)
     _devices(net, scenario, clock.ns_base)
     _flows(net, scenario)
@@ -70,10 +71,12 @@ def _agent(words: Any, index: int, seat: Seat, scenario: Scenario) -> None:
     words.role = ROLES.index(seat.role)
     words.cpu = index
     words.affinity = seat.cpu
+    words.yields = int(seat.shares_cpu)
     words.idle = IDLE_POLICIES.index(seat.idle)
     words.dev = seat.dev
     words.queue = seat.queue
     if seat.role == "flood":
+        words.idle = IDLE_POLICIES.index("spin")
         flood = scenario.flood
         words.flow = seat.queue * flood.flows
         words.flows = flood.flows
@@ -143,7 +146,7 @@ def _rq(net: Any, rq: Any, queue: int, slot: int, scenario: Scenario) -> None:
 
 
 def _root_qdisc(net: Any, dev: Any, index: int, qdisc: Any) -> None:
-    given = qdisc.model_dump(include=qdisc.model_fields_set - {"kind"})
+    given = {name: getattr(qdisc, name) for name in qdisc.model_fields_set - {"kind"}}
     try:
         qdisc_create(
             net,

@@ -67,14 +67,15 @@ def entry_points() -> Iterator[tuple[Any, Any]]:
     from emulator.runtime.clocksource import _segment_ns, _tightest
     from emulator.runtime.layout import HEADER
 
-    net, words, header = (numba.typeof(np.zeros(1, dtype)[0]) for dtype in (NET, AGENT, HEADER))
+    nets, agents = (numba.typeof(np.zeros(1, dtype)) for dtype in (NET, AGENT))
+    header = numba.typeof(np.zeros(1, HEADER)[0])
     i64 = numba.int64
-    yield flood_cycle, (net, words, i64)
-    yield napi_cycle, (net, words, i64)
-    yield prober_cycle, (net, words, i64)
-    yield watchdog_cycle, (net, words, i64)
-    yield drain_softirq, (net, words)
-    yield napi_close, (net, words)
+    yield flood_cycle, (nets, agents, i64, i64)
+    yield napi_cycle, (nets, agents, i64, i64)
+    yield prober_cycle, (nets, agents, i64, i64)
+    yield watchdog_cycle, (nets, agents, i64, i64)
+    yield drain_softirq, (nets, agents, i64)
+    yield napi_close, (nets, agents, i64)
     yield publish, (header,)
     yield is_published, (header,)
     yield _tightest, (i64,)

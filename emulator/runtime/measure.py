@@ -226,7 +226,7 @@ def _qdisc(net: Any, number: int, scenario: Scenario) -> QdiscCount:
             }
         else:
             extras |= {"ecn_mark": stats.ecn_mark}
-    options = {key: value for key, value in model.model_dump().items() if key != "kind"}
+    options = {name: getattr(model, name) for name in type(model).model_fields if name != "kind"}
     return QdiscCount(
         dev=DEVICE_NAMES[number],
         kind=KINDS[q.kind],

@@ -32,6 +32,7 @@ class Seat:
     dev: int = 0
     queue: int = 0
     idle: str = "futex"
+    shares_cpu: bool = False
 
 
 def place(scenario: Scenario, cpus: Sequence[int]) -> list[Seat]:
@@ -55,11 +56,14 @@ def place(scenario: Scenario, cpus: Sequence[int]) -> list[Seat]:
     if scenario.ping is not None:
         seats.append(Seat("ping", "ping", fourth if scenario.ping.cpu is None else scenario.ping.cpu))
     seats.append(Seat("watchdog", "watchdog", fourth if scenario.watchdog.cpu is None else scenario.watchdog.cpu))
-    return [_with_idle_policy(seat, seats) for seat in seats]
+    return [_with_company(seat, seats) for seat in seats]
 
 
-def _with_idle_policy(seat: Seat, seats: list[Seat]) -> Seat:
-    if seat.idle:
-        return seat
-    alone = all(other is seat or other.cpu != seat.cpu for other in seats)
-    return replace(seat, idle="spin" if alone else "futex")
+def control_cpu(seats: Sequence[Seat]) -> int:
+    """Where everything that is not an agent's main thread runs: beside the watchdog, never beside a lone NAPI thread."""
+    return next(seat.cpu for seat in seats if seat.role == "watchdog")
+
+
+def _with_company(seat: Seat, seats: list[Seat]) -> Seat:
+    shares = any(other is not seat and other.cpu == seat.cpu for other in seats)
+    return replace(seat, shares_cpu=shares, idle=seat.idle or ("futex" if shares else "spin"))

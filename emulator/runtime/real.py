@@ -28,8 +28,9 @@ from emulator.runtime.host import StealMeter
 from emulator.runtime.interrupts import Interrupts
 from emulator.runtime.measure import RunFacts, fault_text, measure
 from emulator.runtime.memory_use import pss_mb
-from emulator.runtime.placement import Seat, place
+from emulator.runtime.placement import Seat, control_cpu, place
 from emulator.runtime.processes import AgentProcesses, helper_pids
+from emulator.runtime.quiet import in_background
 from emulator.runtime.rundir import create_run_dir, process_start_time
 from emulator.runtime.salvage import leave_plan
 from emulator.runtime.sampler import Sampler
@@ -116,9 +117,10 @@ class _RealRun:
                 self._processes.start(run_dir, server.endpoint, self._seats)
                 self._supervisor = Supervisor(self._handles(), self._clock.now_ns())
                 if self._await_ready():
-                    self._go()
-                    self._measure_window()
-                    self._grace()
+                    with in_background(control_cpu(self._seats)):
+                        self._go()
+                        self._measure_window()
+                        self._grace()
             finally:
                 self._stop()
         return measure(self._scenario, self._segment, self._seats, self._sampler, self._final_facts())

@@ -13,14 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from emulator.agents.words import MAGIC, is_published, publish
+from emulator.agents.words import AGENT, MAGIC, is_published, publish
 from emulator.errors import CannotRun
 from emulator.kernel.jit import PLAIN
-from emulator.kernel.plain import Record
+from emulator.kernel.clock import CPUS_MAX
+from emulator.kernel.net import NET
+from emulator.kernel.plain import Array, Record
 from emulator.runtime.layout import LAYOUT_VERSION, SEGMENT
 from emulator.runtime.rundir import allocate_file, process_start_time
 
 SEGMENT_FILE = "segment"
+_OFFSETS = {name: int(SEGMENT.fields[name][1]) for name in SEGMENT.names or () if SEGMENT.fields}
 
 
 class Segment:
@@ -28,6 +31,7 @@ class Segment:
 
     def __init__(self, path: Path, mapping: mmap.mmap) -> None:
         self.path = path
+        self._mapping = mapping
         self.raw: Any = np.frombuffer(mapping, dtype=SEGMENT, count=1)[0]  # keeps the mapping alive
         self.view: Any = Record(self.raw)
 
@@ -77,13 +81,18 @@ class Segment:
         return self._part("header")
 
     @property
-    def net(self) -> Any:
-        """The network, as compiled code takes it."""
-        return self._part("net")
+    def nets(self) -> Any:
+        """The network, as duty cycles take it: an array of one."""
+        return self._array("net", NET, 1)
 
-    def words(self, index: int) -> Any:
-        """The words of agent ``index``, as compiled code takes them."""
-        return Record(self.raw["agents"][index]) if PLAIN else self.raw["agents"][index]
+    @property
+    def agents(self) -> Any:
+        """All agents' words, as duty cycles take them."""
+        return self._array("agents", AGENT, CPUS_MAX)
+
+    def _array(self, name: str, dtype: np.dtype[Any], count: int) -> Any:
+        array = np.frombuffer(self._mapping, dtype=dtype, count=count, offset=_OFFSETS[name])
+        return Array(array) if PLAIN else array
 
     def _part(self, name: str) -> Any:
         return Record(self.raw[name]) if PLAIN else self.raw[name]
