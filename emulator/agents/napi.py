@@ -17,6 +17,12 @@ from emulator.kernel.memory import READ_ONCE, cpu_relax, sched_yield
 from emulator.kernel.napi import napi_sleep
 from emulator.kernel.threaded import napi_threaded_at_rest, napi_threaded_step
 
+SPIN_NS = 2_000
+"""How long a spinning NAPI thread looks away between two looks: what waking a thread takes at best.
+
+Without it every packet of a slower sender would find the thread at the door and become a poll of its own, with its NAPI
+state, notify mask and wake-up handed from cache to cache for each.
+"""
 _CLOSE_STEPS = 1_000_000
 
 
@@ -52,12 +58,19 @@ def napi_cycle(nets, agents, index, budget_ns):
             elif words.idle == IDLE_YIELD:
                 sched_yield()
             else:
-                cpu_relax()
+                _pause(cpu, SPIN_NS)
         if words.yields != 0:
             sched_yield()
         now = local_clock(cpu)
     end_cycle(cpu, words, started, now, work)
     return work
+
+
+@kernel
+def _pause(cpu, duration_ns):
+    until = local_clock(cpu) + duration_ns
+    while local_clock(cpu) < until:
+        cpu_relax()
 
 
 @kernel
