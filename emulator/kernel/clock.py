@@ -44,8 +44,6 @@ DROP_REASONS = (
     "FULL_RING",  # driver's ring full and no qdisc to hold the packet
     "DEV_READY",  # device down, or noqueue asked to queue
     "NOMEM",  # pool empty
-    "RING_RESIZE",  # ring shrunk or torn down
-    "TUN_STOPPED",  # reserved for tun: tail drop behind the qdisc
     "ECN_MARK",  # not a drop: CoDel set CE (appears in the trace only)
 )
 REASONS_MAX = len(DROP_REASONS)
@@ -63,8 +61,6 @@ REASONS_MAX = len(DROP_REASONS)
     FULL_RING,
     DEV_READY,
     NOMEM,
-    RING_RESIZE,
-    TUN_STOPPED,
     ECN_MARK,
 ) = range(REASONS_MAX)
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from emulator.errors import CannotRun
 from emulator.kernel.cache import cache_dir
 
 _MARKER = "complete.json"
@@ -29,7 +30,9 @@ def is_compiled() -> bool:
 
 
 def ensure_compiled(announce: Announce) -> bool:
-    """Compile what is missing; whether anything had to be."""
+    """Compile what is missing; whether anything had to be. Raises CannotRun under plain Python, which has no atomics."""
+    if os.environ.get("EMULATOR_PLAIN") == "1":
+        raise CannotRun("EMULATOR_PLAIN=1 is for one process (tools/conformance.py --python); unset it to run a scenario")
     if is_compiled():
         return False
     with _only_one(cache_dir()):

@@ -15,10 +15,9 @@ import numpy as np
 
 from emulator.agents.words import AGENT, MAGIC, is_published, publish
 from emulator.errors import CannotRun
-from emulator.kernel.jit import PLAIN
 from emulator.kernel.clock import CPUS_MAX
 from emulator.kernel.net import NET
-from emulator.kernel.plain import Array, Record
+from emulator.kernel.plain import Record
 from emulator.runtime.layout import LAYOUT_VERSION, SEGMENT
 from emulator.runtime.rundir import allocate_file, process_start_time
 
@@ -78,24 +77,20 @@ class Segment:
     @property
     def header(self) -> Any:
         """The header, as compiled code takes it."""
-        return self._part("header")
+        return self.raw["header"]
 
     @property
     def nets(self) -> Any:
-        """The network, as duty cycles take it: an array of one."""
+        """The network, as duty cycles take it: an array of shape (1,)."""
         return self._array("net", NET, 1)
 
     @property
     def agents(self) -> Any:
-        """All agents' words, as duty cycles take them."""
+        """All agents' words, as duty cycles take them: an array of shape (CPUS_MAX,)."""
         return self._array("agents", AGENT, CPUS_MAX)
 
     def _array(self, name: str, dtype: np.dtype[Any], count: int) -> Any:
-        array = np.frombuffer(self._mapping, dtype=dtype, count=count, offset=_OFFSETS[name])
-        return Array(array) if PLAIN else array
-
-    def _part(self, name: str) -> Any:
-        return Record(self.raw[name]) if PLAIN else self.raw[name]
+        return np.frombuffer(self._mapping, dtype=dtype, count=count, offset=_OFFSETS[name])
 
 
 def _map(path: Path, writable: bool) -> mmap.mmap:

@@ -44,10 +44,15 @@ def ring_entries(net: Any, ring: Any) -> list[int]:
 
 
 def ring_occupied(net: Any, ring: Any) -> int:
-    """Entries in a ring, seen from outside while it is in use: may be off by what moves meanwhile."""
-    return (ring.producer - ring.consumer_head) % max(1, ring.size) or (
-        ring.size if net.ring_slots.raw[ring.base + ring.consumer_head % max(1, ring.size)] else 0
-    )
+    """Entries in a ring, seen from outside while it is in use: what moves between two looks makes it a little too many.
+
+    The head is read first: the other way round the consumer could overtake the producer's old place.
+    """
+    head = int(ring.consumer_head)
+    ahead = (ring.producer - head) % max(1, ring.size)
+    if ahead == 0 and ring.size and net.ring_slots.raw[ring.base + head]:
+        return int(ring.size)
+    return int(ahead)
 
 
 def tagged(entries: list[int]) -> int:
