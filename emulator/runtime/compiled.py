@@ -9,6 +9,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,23 +32,48 @@ def is_compiled() -> bool:
 
 
 def ensure_compiled(announce: Announce) -> bool:
-    """Compile what is missing; whether anything had to be. Raises CannotRun under plain Python, which has no atomics."""
+    """Compile what is missing, in a process of its own, whose 400 MB end with it; whether anything had to be.
+
+    Raises CannotRun when compiling fails, and under plain Python, which has no atomics.
+    """
     if os.environ.get("EMULATOR_PLAIN") == "1":
-        raise CannotRun("EMULATOR_PLAIN=1 is for one process (tools/conformance.py --python); unset it to run a scenario")
+        raise CannotRun("EMULATOR_PLAIN=1 is for one process (conformance.py --python); unset it to run a scenario")
     if is_compiled():
         return False
     with _only_one(cache_dir()):
         if is_compiled():
             return False
-        functions = list(entry_points())
-        for done, (function, signature) in enumerate(functions):
-            announce(done, len(functions), function.__name__)
-            function.compile(signature)
-        announce(len(functions), len(functions), "")
-        partial = cache_dir() / f".{_MARKER}.{os.getpid()}"
-        partial.write_text(json.dumps([function.__name__ for function, _ in functions]))
-        partial.replace(cache_dir() / _MARKER)
+        command = [sys.executable, "-m", __name__, str(os.getpid())]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as compiler:
+            try:
+                assert compiler.stdout is not None
+                assert compiler.stderr is not None
+                for line in compiler.stdout:
+                    done, total, name = line.split(" ")
+                    announce(int(done), int(total), name.strip())
+                trouble = compiler.stderr.read().strip().splitlines()
+            except BaseException:  # Ctrl-C: not without the compiler
+                compiler.kill()
+                raise
+        if compiler.returncode or not is_compiled():
+            reason = trouble[-1] if trouble else f"exit code {compiler.returncode}"
+            raise CannotRun(f"compiling the kernel failed: {reason}; is {cache_dir()} writable, is there memory?")
     return True
+
+
+def _compile_all(launcher: int) -> None:
+    """Compile everything, a line before each function; the marker last."""
+    from emulator.runtime.supervision import die_with_parent, process_start_time
+
+    die_with_parent(launcher, process_start_time(launcher) or 0)
+    functions = list(entry_points())
+    for done, (function, signature) in enumerate(functions):
+        print(done, len(functions), function.__name__, flush=True)
+        function.compile(signature)
+    partial = cache_dir() / f".{_MARKER}.{os.getpid()}"
+    partial.write_text(json.dumps([function.__name__ for function, _ in functions]))
+    partial.replace(cache_dir() / _MARKER)
+    print(len(functions), len(functions), "", flush=True)
 
 
 def load_compiled() -> None:
@@ -91,3 +118,7 @@ def _only_one(directory: Path) -> Iterator[None]:
     with (directory / _LOCK).open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+if __name__ == "__main__":
+    _compile_all(int(sys.argv[1]))
