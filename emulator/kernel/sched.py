@@ -143,7 +143,7 @@ def _xmit_locked(net, cpu, dev, txq, q, skb):
         q.enqueued += 1
         qdisc_bstats_update(net, q, pending)
         spin_unlock(q.root_lock)
-        sch_direct_xmit(net, cpu, dev, q, txq, pending, 1)
+        sch_direct_xmit(net, cpu, dev, q, txq, pending, 0)
         return NET_XMIT_SUCCESS
 
     result = NET_XMIT_SUCCESS
@@ -187,7 +187,7 @@ def _xmit_nolock(net, cpu, dev, txq, q, skb):
         if _nolock_is_empty(q):
             atomic_add_return(q, "enqueued", 1)
             qdisc_bstats_update(net, q, skb)
-            sch_direct_xmit(net, cpu, dev, q, txq, skb, 1)
+            sch_direct_xmit(net, cpu, dev, q, txq, skb, 0)
             return NET_XMIT_SUCCESS
         return qdisc_enqueue(net, cpu, q, skb)  # the run that we began takes it
     result = qdisc_enqueue(net, cpu, q, skb)
@@ -255,7 +255,8 @@ def qdisc_run_step(net, cpu):
 def sch_direct_xmit(net, cpu, dev, q, txq, skb, count):
     """Give a list of packets to the driver; what it does not take goes back and the run ends.
 
-    Takes no lock for the driver (veth is lltx). Root lock and driver are never held together.
+    ``count``: packets that the run's quota pays for, 0 for one that bypassed the queue. Takes no lock for the driver (veth is
+    lltx). Root lock and driver are never held together.
     """
     left = skb
     if not netif_xmit_frozen_or_stopped(txq):
@@ -349,10 +350,15 @@ def _dequeue_skb(net, cpu, dev, q):
     cpu.bulk = 1
     if q.gso_skb.head != 0:
         return _dequeue_requeued(net, cpu, dev, q)
-    if q.flags & TCQ_F_ONETXQUEUE != 0 and netif_xmit_frozen_or_stopped(dev.txq[max(q.txq, 0)]):
-        return 0
+    if q.flags & TCQ_F_ONETXQUEUE != 0:
+        txq = dev.txq[max(q.txq, 0)]
+        if netif_xmit_frozen_or_stopped(txq):
+            _maybe_clear_missed(q, txq)
+            return 0
     if q.bad_txq.head != 0:
-        if netif_xmit_frozen_or_stopped(dev.txq[net.skbs[q.bad_txq.head].queue_mapping]):
+        txq = dev.txq[net.skbs[q.bad_txq.head].queue_mapping]
+        if netif_xmit_frozen_or_stopped(txq):
+            _maybe_clear_missed(q, txq)
             return 0
         skb = list_pop(net, q.bad_txq)
         _hold(net, q, skb, -1)
@@ -374,8 +380,7 @@ def _dequeue_requeued(net, cpu, dev, q):
     nolock = q.flags & TCQ_F_NOLOCK != 0
     txq = dev.txq[net.skbs[q.gso_skb.head].queue_mapping]
     if netif_xmit_frozen_or_stopped(txq):
-        if nolock:
-            _maybe_clear_missed(q, txq)
+        _maybe_clear_missed(q, txq)
         return 0
     if nolock:
         spin_lock(net, cpu, q.root_lock)
@@ -391,6 +396,8 @@ def _dequeue_requeued(net, cpu, dev, q):
 @kernel
 def _maybe_clear_missed(q, txq):
     """Keep a NOLOCK qdisc below a stopped queue from being rescheduled in a circle (``qdisc_maybe_clear_missed``)."""
+    if q.flags & TCQ_F_NOLOCK == 0:
+        return
     clear_bit(q, "state", QDISC_STATE_MISSED)
     smp_mb_after_atomic()  # S2, pairs with the full barrier of test_and_clear_bit(DRV_XOFF) in netif_tx_wake_queue()
     if netif_xmit_frozen_or_stopped(txq):

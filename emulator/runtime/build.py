@@ -110,8 +110,9 @@ def _devices(net: Any, scenario: Scenario, now_ns: int) -> None:
             _txq(dev.txq[queue], number, queue, scenario, now_ns)
             _rq(net, dev.rq[queue], queue, slot, scenario)
             slot += device.ring_size
-        _root_qdisc(net, dev, number, device.qdisc if number == SENDER else device.peer_qdisc)
-    net.params.ring_slots_used = max(net.params.ring_slots_used, slot)
+    net.params.ring_slots_used = slot  # before the qdiscs: pfifo_fast takes its bands from the same arena
+    for number, qdisc in ((SENDER, device.qdisc), (RECEIVER, device.peer_qdisc)):
+        _root_qdisc(net, net.devs[number], number, qdisc)
     rules = scenario.netfilter
     receiver = net.devs[RECEIVER]
     receiver.nf_mode = MODE_WALK if rules.mode == "walk" else MODE_BURN
