@@ -211,6 +211,7 @@ def list_pop(net, skbs):
     skb = slot(skbs.head)
     if skb != 0:
         following = net.skbs[skb].next
+        net.skbs[skb].next = 0  # whoever passes it on may take it for a list of one
         skbs.head = following
         if following == 0:
             skbs.tail = 0
