@@ -7,7 +7,6 @@ no traceback.
 
 import argparse
 import importlib
-import importlib.util
 import os
 import signal
 import sys
@@ -23,6 +22,7 @@ INTERNAL_ERROR = 70  # EX_SOFTWARE: a bug in the emulator, which none of its ver
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
+    _have_streams()
     try:
         code = _dispatch(argv)
         sys.stdout.flush()
@@ -44,9 +44,6 @@ def build_parser() -> Parser:
     parser.add_argument("--version", action=_Version, help="show the version and exit")
     verbs = parser.add_verbs()
     for verb in VERBS:
-        # A verb whose module is not part of this installation is not offered.
-        if importlib.util.find_spec(f"emulator.cli.{verb}") is None:
-            continue
         importlib.import_module(f"emulator.cli.{verb}").add_parser(verbs)
     return parser
 
@@ -77,8 +74,21 @@ class _Version(argparse.Action):
 def _complain(lines: Sequence[str]) -> None:
     try:
         print("\n".join(lines), file=sys.stderr, flush=True)
-    except BrokenPipeError:
+    except OSError:
         _silence(sys.stderr)
+
+
+def _have_streams() -> None:
+    """Whatever a closed stream's number would be given to next (a segment, a socket) must not be printed into."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 def _reader_gone() -> int:

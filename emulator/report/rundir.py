@@ -84,6 +84,33 @@ class ResultsDirectory:
             _claim(path)
             self._write_manifest()
 
+    @classmethod
+    def reopen(cls, path: Path, launcher: Sequence[int], manifest: Mapping[str, Any]) -> "ResultsDirectory | None":
+        """Goes on with the results of a launcher that did not get to its end: what is there is kept.
+
+        None where the results are not, or no longer, its own.
+        """
+        if not _is_results(path):
+            return None
+        found = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        if found.get("launcher") != list(launcher) or found.get("complete"):
+            return None
+        results = cls.__new__(cls)
+        results.path = path
+        results._manifest = {**found, **manifest}
+        return results
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """What the manifest holds."""
+        return self._manifest
+
+    def kept(self) -> list[dict[str, Any]]:
+        """The summaries of the variants that were written."""
+        with _said(self.path):
+            folders = [self.path / variant["folder"] for variant in self._manifest["variants"]]
+            return [json.loads((folder / "summary.json").read_text(encoding="utf-8")) for folder in folders]
+
     def write_variant(self, measurement: VariantMeasurement, summary: Mapping[str, Any]) -> Path:
         """Keeps one variant that has ended, whole or not, and says so in the manifest."""
         folder = self.path / "variants" / self._folder_name(measurement.name)

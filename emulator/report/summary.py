@@ -39,7 +39,7 @@ _SEVEREST_FIRST = (
 def summarise(m: VariantMeasurement) -> dict[str, Any]:
     """The summary of one variant: plain JSON values."""
     ping, rtt, rtt_intended, order = _ping(m.probes)
-    identities = _identities(m.identities, order)
+    identities = _identities(m.identities, order, all_left=all(agent.exit == "ok" for agent in m.agents))
     broken = identities["ok"] is False or m.fault is not None
     codes = [m.exit_code, ExitCode.CHECK_FAILED if broken else ExitCode.OK]
     txqs = [q for q in m.txqs if q.dev == m.dev]
@@ -265,12 +265,17 @@ def _napi(m: VariantMeasurement) -> dict[str, Any] | None:
     }
 
 
-def _identities(of_the_run: list[IdentityCheck], derived: list[IdentityCheck]) -> dict[str, Any]:
-    """`ok` is null when the run checked nothing and nothing is known to be wrong."""
+def _identities(
+    of_the_run: list[IdentityCheck], derived: list[IdentityCheck], *, all_left: bool = True
+) -> dict[str, Any]:
+    """`ok` is null when the run checked nothing and nothing is known to be wrong.
+
+    It is also null when something is off after an agent died, for that may have had a packet in its hands.
+    """
     checks = [*of_the_run, *derived]
     ok = all(c.ok for c in checks)
     return {
-        "ok": ok if of_the_run or not ok else None,
+        "ok": None if (ok and not of_the_run) or (not ok and not all_left) else ok,
         "checks": [
             {
                 "name": c.name,

@@ -168,15 +168,21 @@ def _watchdog(s: Summary) -> list[str]:
 def _identities(s: Summary) -> list[str]:
     checks = s["identities"]["checks"]
     failed = [c for c in checks if not c["ok"]]
-    if s["identities"]["ok"] is None:
+    if s["identities"]["ok"] is None and not failed:
         return ["identities: not checked"]
     if not failed:
         return [f"identities: all {len(checks)} hold"]
-    lines = [f"identities: {len(failed)} of {len(checks)} FAILED"]
+    if s["identities"]["ok"] is None:
+        mark, lines = (
+            "off",
+            [f"identities: {len(checks) - len(failed)} of {len(checks)} hold; who died had something in hand"],
+        )
+    else:
+        mark, lines = "FAILED", [f"identities: {len(failed)} of {len(checks)} FAILED"]
     for c in failed:
         difference = "" if c["difference"] is None else f" (difference {c['difference']:+})"
         detail = f": {c['detail']}" if c["detail"] else ""
-        lines += _wrap(f"  FAILED {c['name']}: {c['left']} != {c['right']}{difference}{detail}", "    ")
+        lines += _wrap(f"  {mark} {c['name']}: {c['left']} != {c['right']}{difference}{detail}", "    ")
     return lines
 
 

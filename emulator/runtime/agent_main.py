@@ -10,8 +10,8 @@
       stop ----------------------------->  (control thread writes words.stop)
                      <-------------------  stopped           phase = done, exit 0
 
-The main thread runs compiled duty cycles and reads two words; everything that comes over the control channel is turned into
-words by the control thread. Importing this module in multiprocess's fork server loads the compiled code once for all
+The main thread runs compiled duty cycles and reads two words; everything that comes over the control channel is turned
+into words by the control thread. Importing this module in multiprocess's fork server loads the compiled code once for all
 agents.
 """
 
@@ -39,7 +39,7 @@ from emulator.runtime.compiled import load_compiled
 from emulator.runtime.host import TaskTimes, task_times
 from emulator.runtime.quiet import background
 from emulator.runtime.segment import Segment
-from emulator.runtime.supervision import ParentWatch, die_with_parent
+from emulator.runtime.supervision import ParentWatch, die_with_parent, kill_with_parent
 
 _ROLES: dict[str, Any] = {"flood": Flood, "napi": NapiThread, "ping": Prober, "watchdog": Watchdog}
 _ALONE_NS = 10_000_000_000
@@ -48,13 +48,20 @@ _PR_SET_TIMERSLACK = 29
 
 def agent_main(run_dir: str, index: int, endpoint: str, launcher_pid: int, launcher_start: int) -> None:
     """Be agent ``index`` of the run in ``run_dir``; does not return."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the launcher's to handle
+    for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C, a closed terminal: the launcher's to handle
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGHUP, signal.SIGTERM))
     die_with_parent(launcher_pid, launcher_start)
     load_compiled()  # nothing to do where the fork server has done it
     segment = Segment.attach(Path(run_dir))
     process = _AgentProcess(segment, index, endpoint, ParentWatch(launcher_pid, launcher_start))
-    os._exit(process.run())
+    signal.signal(signal.SIGTERM, process.on_sigterm)
+    code = process.run()
+    if process.terminated:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+    os._exit(code)
 
 
 class _AgentProcess:
@@ -69,7 +76,13 @@ class _AgentProcess:
         self._agent: Agent = _ROLES[role](segment.nets, segment.agents, index)
         self._times_at_start: TaskTimes | None = None
         self._measured = False
+        self.terminated = False
         self._control = ControlThread(ControlClient(endpoint, index), self._on_message, self._on_tick)
+
+    def on_sigterm(self, _number: int, _frame: object) -> None:
+        """Between two duty cycles: leave with empty hands, as if told to stop, then die of the signal."""
+        self.terminated = True
+        self._words.stop = 1
 
     def run(self) -> int:
         """The process from ready to stopped; its exit code."""
@@ -157,5 +170,6 @@ def _precise_timers() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
 
-if os.environ.get("EMULATOR_PRELOAD") == "1":
+if os.environ.get("EMULATOR_PRELOAD") == "1":  # this is the fork server
+    kill_with_parent()
     load_compiled()

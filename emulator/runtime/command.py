@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import signal
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -20,22 +20,23 @@ from emulator.report.show import print_report
 from emulator.report.summary import severest, summarise
 from emulator.runtime.compiled import ensure_compiled
 from emulator.runtime.host import read_host
+from emulator.runtime.interrupts import Interrupts, interruptible
 from emulator.runtime.processes import shut_down, warm_up
 from emulator.runtime.progress import Progress
+from emulator.runtime.rundir import process_start_time
 from emulator.scenario import LoadedScenario
 
 
 def run_command(loaded: LoadedScenario, command: Sequence[str], out: Path | None, *, as_json: bool) -> int:
     """Run all variants; the exit code. Raises EmulatorError for what prevents a run, having kept what there was."""
     progress = Progress(sys.stderr)
-    host = read_host()
-    with _interruptible() as interrupts:
+    with interruptible() as interrupts:
         try:
-            interrupts.compiling = True
             with progress.compiling() as announce:
                 ensure_compiled(announce)
-            interrupts.compiling = False
             warm_up()
+            host = read_host()
+            interrupts.immediate = False
             return _run(loaded, command, out, as_json, progress, host, interrupts)
         finally:
             progress.close()
@@ -49,13 +50,14 @@ def _run(
     as_json: bool,
     progress: Progress,
     host: Any,
-    interrupts: Any,
+    interrupts: Interrupts,
 ) -> int:
     from emulator.runtime.clocksource import calibrate
     from emulator.runtime.real import Invocation, run_variant
 
     effective = loaded.effective()
     manifest = {
+        "launcher": [os.getpid(), process_start_time(os.getpid()) or 0],
         "command_line": list(command),
         "versions": versions_here(),
         "scenario": effective,
@@ -139,32 +141,8 @@ def _noted(trouble: list[str]) -> Iterator[None]:
                 trouble.append(line.removeprefix("emulator: error: "))
 
 
-@contextlib.contextmanager
-def _interruptible() -> Iterator[Any]:
-    """Count the user's requests to stop instead of dying of them."""
-    from emulator.runtime.interrupts import Interrupts
-
-    interrupts = Interrupts()
-
-    def count(_number: int, _frame: object) -> None:
-        interrupts.count += 1
-        if interrupts.compiling:
-            raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, count) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield interrupts
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _process_started_ns() -> int:
     """CLOCK_MONOTONIC at which this process was started, to a clock tick; 0 if unknown."""
-    import os
-
-    from emulator.runtime.rundir import process_start_time
-
     ticks = process_start_time(os.getpid())
     if ticks is None:
         return 0

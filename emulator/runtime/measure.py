@@ -147,7 +147,7 @@ def fault_text(net: Any, seats: Sequence[Seat]) -> str | None:
 
 
 def salvage_run(run_dir: Path) -> str | None:
-    """Write what a dead run had measured to its results directory; a line that says where, None if there was nothing."""
+    """Write what a dead run had measured to its results directory; a line that says where, None if there is nothing."""
     from emulator.runtime.salvage import salvage
 
     try:

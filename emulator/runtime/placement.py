@@ -60,7 +60,7 @@ def place(scenario: Scenario, cpus: Sequence[int]) -> list[Seat]:
 
 
 def control_cpu(seats: Sequence[Seat]) -> int:
-    """Where everything that is not an agent's main thread runs: beside the watchdog, never beside a lone NAPI thread."""
+    """Where everything that is not an agent's main thread runs: beside the watchdog, not beside a lone NAPI thread."""
     return next(seat.cpu for seat in seats if seat.role == "watchdog")
 
 

@@ -13,9 +13,9 @@ _LINE_EVERY_S = 10.0
 class Progress:
     """Progress of one command."""
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str] | None) -> None:
         self._stream = stream
-        self._terminal = stream.isatty()
+        self._terminal = stream is not None and stream.isatty()
         self._bar: Any = None
         self._task: Any = None
         self._last_line = 0.0
@@ -55,9 +55,10 @@ class Progress:
 
     def close(self) -> None:
         """Take the bar away."""
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        bar, self._bar = self._bar, None
+        if bar is not None:
+            with contextlib.suppress(OSError):
+                bar.stop()
 
     def _show(self, what: str, done: float, total: float) -> None:
         if self._bar is None:
@@ -68,7 +69,9 @@ class Progress:
             self._bar = progress.Progress(*columns, console=Console(file=self._stream), transient=True)
             self._task = self._bar.add_task(what, total=total)
             self._bar.start()
-        self._bar.update(self._task, description=what, completed=done, total=total)
+        with contextlib.suppress(OSError):
+            self._bar.update(self._task, description=what, completed=done, total=total)
 
     def _say(self, line: str) -> None:
-        print(line, file=self._stream, flush=True)
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more: no reason to stop the run
+            print(line, file=self._stream, flush=True)

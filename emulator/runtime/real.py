@@ -5,8 +5,8 @@
     build segment -> start agents -> all READY -> one absolute start time
         | warmup |        measured: sampled as a poller of sysfs would        | grace: last replies | stop, in order |
 
-Stop order: prober, flood, NAPI threads, watchdog, each with empty hands, so that the identities can be checked on what is
-left. Whatever ends a run early (an agent's death, a fault, Ctrl-C) goes the same way, and what was measured is kept.
+Stop order: prober, flood, NAPI threads, watchdog, each with empty hands, so that the identities can be checked on what
+is left. Whatever ends a run early (an agent's death, a fault, Ctrl-C) goes the same way, and what was measured is kept.
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from pathlib import Path
 from emulator.agents.words import PHASE_DONE, PHASE_RUNNING
 from emulator.control.protocol import Failed, Ready, Start, Stop
 from emulator.control.server import ControlServer
-from emulator.errors import ExitCode
+from emulator.errors import AgentFailure, ExitCode
 from emulator.report.measurement import VariantMeasurement
 from emulator.runtime.build import build
 from emulator.runtime.clocksource import ClockParams, SegmentClock
 from emulator.runtime.host import StealMeter
+from emulator.runtime.host.procfs import STOPPED_STATES, read_stat
 from emulator.runtime.interrupts import Interrupts
 from emulator.runtime.measure import RunFacts, fault_text, measure
 from emulator.runtime.memory_use import pss_mb
 from emulator.runtime.placement import Seat, control_cpu, place
-from emulator.runtime.processes import AgentProcesses, helper_pids
+from emulator.runtime.processes import AgentProcesses, fork_server_end, helper_pids, wake_helpers
 from emulator.runtime.quiet import in_background
 from emulator.runtime.rundir import create_run_dir, process_start_time
 from emulator.runtime.salvage import leave_plan
 from emulator.runtime.sampler import Sampler
 from emulator.runtime.segment import Segment
-from emulator.runtime.supervision import AgentHandle, Failure, Supervisor, terminate
+from emulator.runtime.supervision import AgentHandle, Failure, Supervisor, exit_cause, terminate
 from emulator.scenario.model import Scenario
 
 _READY_TIMEOUT_S = 30.0
@@ -43,7 +44,9 @@ _LEAD_NS = 20_000_000  # from the start message to the start
 _TICK_S = 0.02
 _GRACE_S = 1.0  # how long the last replies are waited for
 _STOP_S = 5.0
+_HURRIED_STOP_S = 0.5
 _STOP_ORDER = ("ping", "flood", "napi", "watchdog")
+_INTERRUPTED = ("interrupted", ExitCode.INTERRUPTED)
 
 
 @dataclass
@@ -109,18 +112,24 @@ class _RealRun:
         self._steal = StealMeter()
         self._facts = RunFacts()
         self._supervisor: Supervisor | None = None
+        self._ready: set[int] = set()
 
     def run(self, run_dir: Path) -> VariantMeasurement:
         with ControlServer(run_dir, len(self._seats)) as server:
             self._server = server
             try:
-                self._processes.start(run_dir, server.endpoint, self._seats)
+                self._processes.start(
+                    run_dir, server.endpoint, self._seats, lambda: self._invocation.interrupts.count > 0
+                )
                 self._supervisor = Supervisor(self._handles(), self._clock.now_ns())
                 if self._await_ready():
                     with in_background(control_cpu(self._seats)):
                         self._go()
                         self._measure_window()
                         self._grace()
+            except AgentFailure as failure:
+                interrupted = self._invocation.interrupts.count > 0
+                self._outcome.end(*_INTERRUPTED if interrupted else (str(failure), ExitCode.AGENT_FAILED))
             finally:
                 self._stop()
         return measure(self._scenario, self._segment, self._seats, self._sampler, self._final_facts())
@@ -142,24 +151,34 @@ class _RealRun:
 
     def _await_ready(self) -> bool:
         """Whether every agent said READY."""
-        ready: set[int] = set()
         deadline = time.monotonic() + _READY_TIMEOUT_S
-        while len(ready) < len(self._seats):
-            for index, message in self._server.poll(20):
-                if isinstance(message, Ready):
-                    ready.add(index)
-                elif isinstance(message, Failed):
-                    self._agent_failed(index, message.text)
+        while len(self._ready) < len(self._seats):
+            self._hear(wait_ms=5)
             self._look_after(supervise=False)
             for index in range(len(self._seats)):
                 if (code := self._processes.exit_code(index)) is not None:
-                    self._agent_failed(index, f"ended before it was ready (exit code {code})")
+                    self._agent_failed(index, f"{exit_cause(code)}, before it was ready")
             if time.monotonic() > deadline:
-                late = ", ".join(seat.name for i, seat in enumerate(self._seats) if i not in ready)
+                late = ", ".join(self._whereabouts(i) for i in range(len(self._seats)) if i not in self._ready)
                 self._outcome.end(f"not ready after {_READY_TIMEOUT_S:.0f} s: {late}", ExitCode.AGENT_FAILED)
             if self._outcome.ended:
                 return False
         return True
+
+    def _whereabouts(self, index: int) -> str:
+        """An agent and what its process is doing."""
+        pid = self._processes.pid(index)
+        stat = read_stat(pid)
+        doing = "gone" if stat is None else "stopped" if stat.state in STOPPED_STATES else f"state {stat.state}"
+        return f"agent {self._seats[index].name} (pid {pid}, {doing})"
+
+    def _hear(self, wait_ms: int = 0) -> None:
+        """Take note of what agents say."""
+        for index, message in self._server.poll(wait_ms):
+            if isinstance(message, Ready):
+                self._ready.add(index)
+            elif isinstance(message, Failed):
+                self._agent_failed(index, message.text)
 
     def _go(self) -> None:
         """Weigh the processes while nothing is measured, then give everyone the same start time."""
@@ -190,11 +209,15 @@ class _RealRun:
             edge = params.measure_start_ns if now < params.measure_start_ns else params.measure_end_ns
             time.sleep(max(0.0, min(_TICK_S, (edge - self._clock.now_ns()) / 1e9)))
         if self._sampler.samples:
-            self._sampler.sample(self._clock.now_ns())
+            self._sampler.sample(min(self._clock.now_ns(), max(self._newest_heartbeat_ns(), params.measure_end_ns)))
             stolen = self._steal.stop()
             self._facts.steal_ms = sum(stolen.values()) if stolen is not None else None
             self._facts.throttled_ms = self._steal.throttled_ms
         self._facts.measured_until_ns = min(self._clock.now_ns(), params.measure_end_ns)
+        self._look_after()
+
+    def _newest_heartbeat_ns(self) -> int:
+        return max(int(self._segment.view.agents[i].heartbeat_ns) for i in range(len(self._seats)))
 
     def _grace(self) -> None:
         """Keep the load up until the last probes are answered, for a while."""
@@ -213,22 +236,33 @@ class _RealRun:
         """One look at everything that can end a run."""
         self._segment.view.control.launcher_heartbeat_ns = self._clock.now_ns()
         if self._invocation.interrupts.count:
-            self._outcome.end("interrupted", ExitCode.INTERRUPTED)
+            self._outcome.end(*_INTERRUPTED)
+        self._look_after_fork_server()
+        self._hear()
         if (text := fault_text(self._net, self._seats)) is not None:
             self._outcome.end(text, ExitCode.CHECK_FAILED)
-        for index, message in self._server.poll(0):
-            if isinstance(message, Failed):
-                self._agent_failed(index, message.text)
         if supervise and self._supervisor is not None:
             for failure in self._supervisor.tick(self._clock.now_ns()):
                 self._dead(failure)
 
+    def _look_after_fork_server(self) -> None:
+        if (text := fork_server_end()) is not None:
+            since_s = max(0, self._clock.now_ns() - self._net.params.start_ns) / 1e9 if self._net.params.start_ns else 0
+            when = f"{since_s:.3f} s into the run" if since_s else "before the run began"
+            self._outcome.end(f"{text}, {when}; its agents ended with it", ExitCode.AGENT_FAILED)
+            for index in range(len(self._seats)):
+                self._facts.exits.setdefault(index, "ended with the fork server")
+
     def _dead(self, failure: Failure) -> None:
         index = next(i for i, seat in enumerate(self._seats) if seat.name == failure.agent)
+        if failure.cause == exit_cause(0) and self._segment.view.agents[index].phase == PHASE_DONE:
+            return  # it left by itself, long after the end: the launcher was stopped
         self._facts.exits[index] = failure.cause
-        if self._segment.view.agents[index].phase != PHASE_DONE:
-            self._net.cpus[index].online = 0  # whoever waits for a lock of this CPU finds out now
-            self._outcome.end(str(failure), ExitCode.AGENT_FAILED)
+        self._net.cpus[index].online = 0  # whoever waits for a lock of this CPU finds out now
+        if self._invocation.interrupts.count:  # the same signal for all
+            self._outcome.end(*_INTERRUPTED)
+        self._look_after_fork_server()
+        self._outcome.end(str(failure), ExitCode.AGENT_FAILED)
 
     def _agent_failed(self, index: int, text: str) -> None:
         seat = self._seats[index]
@@ -239,24 +273,30 @@ class _RealRun:
 
     def _stop(self) -> None:
         """Stop role by role; whoever does not come along is made to."""
-        hurried = self._invocation.interrupts.count > 1
         agents = self._segment.view.agents
         for role in _STOP_ORDER:
             members = [i for i, seat in enumerate(self._seats) if seat.role == role and i < len(self._processes)]
             for index in members:
                 agents[index].stop = 1
                 self._server.send(index, Stop())
-            deadline = time.monotonic() + _STOP_S
-            while not hurried and time.monotonic() < deadline:
+            begun = time.monotonic()
+            while time.monotonic() < begun + (_HURRIED_STOP_S if self._invocation.interrupts.count > 1 else _STOP_S):
                 if all(self._is_at_rest(index) for index in members):
                     break
-                self._server.poll(5)
-                hurried = self._invocation.interrupts.count > 1
+                self._hear(wait_ms=2)
         if len(self._processes):
-            ask_s = 0.0 if hurried or self._outcome.ended else 1.0
-            forced = terminate(self._handles(), lambda: None, ask_s=ask_s)
-            self._outcome.notes.extend(forced)
+            wake_helpers()  # the exit codes come through the fork server
+            self._outcome.notes.extend(terminate(self._living(), lambda: None))
             self._processes.join(1.0)
+
+    def _living(self) -> list[AgentHandle]:
+        """Whoever has not failed; those that have are killed at once."""
+        failed = [handle for handle in self._handles() if self._is_failed(handle)]
+        terminate(failed, lambda: None, ask_s=0.0, term_s=0.0)
+        return [handle for handle in self._handles() if not self._is_failed(handle)]
+
+    def _is_failed(self, handle: AgentHandle) -> bool:
+        return any(self._seats[index].name == handle.name for index in self._facts.exits)
 
     def _is_at_rest(self, index: int) -> bool:
         """Whether an agent has left its loop, or cannot any more."""

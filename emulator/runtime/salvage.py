@@ -1,7 +1,7 @@
 """What a run had measured whose launcher was killed: read from its segment, written where its results were to go.
 
-The launcher leaves what a reader needs beside the segment before anything runs: the variant, and who sits where. Series and
-everything else that the launcher kept in its own memory is gone; counters, histograms and probes are in the segment.
+The launcher leaves what a reader needs beside the segment before anything runs: the variant, and who sits where. Series
+and everything else that the launcher kept in its own memory is gone; counters, histograms and probes are in the segment.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def leave_plan(run_dir: Path, scenario: Scenario, seats: Sequence[Seat], out_dir
         "scenario": scenario.to_plain(),
         "variant": scenario.variant_name,
         "seats": [asdict(seat) for seat in seats],
-        "out_dir": str(out_dir) if out_dir else None,
+        "out_dir": str(out_dir.absolute()) if out_dir else None,
     }
     (run_dir / _PLAN).write_text(json.dumps(plan))
 
@@ -54,11 +54,29 @@ def salvage(run_dir: Path) -> str | None:
         verdict=f"the launcher died {(newest - params.start_ns) / 1e9:.1f} s into the run",
         exit_code=int(ExitCode.AGENT_FAILED),
         measured_until_ns=min(newest, params.measure_end_ns),
+        exits=dict.fromkeys(range(len(seats)), "killed with the launcher"),
     )
     measurement = measure(scenario, segment, seats, Sampler(segment.view.net), facts)
     summary = summarise(measurement)
-    out = Path(plan["out_dir"])
-    results = ResultsDirectory(out, {"salvaged_from": str(run_dir), "versions": versions_here()})
+    results = _results_of(run_dir, Path(plan["out_dir"]), segment)
+    manifest = results.manifest
+    summaries = [*results.kept(), summary]
     results.write_variant(measurement, summary)
-    results.finish(run_document([summary], scenario=plan["scenario"], host={}, command_line=[]), [])
-    return f"{run_dir.name}: what it had measured is in {out}"
+    document = run_document(
+        summaries,
+        scenario=manifest.get("scenario", plan["scenario"]),
+        host=manifest.get("host", {}),
+        command_line=manifest.get("command_line", []),
+    )
+    results.finish(document, [{"variant": summary["name"], "verdict": summary["verdict"], "notes": []}])
+    return f"{run_dir.name}: what it had measured is in {results.path}"
+
+
+def _results_of(run_dir: Path, out: Path, segment: Segment) -> ResultsDirectory:
+    """The run's own results, with the variants that had ended; a place beside them if others have taken theirs."""
+    notes = {"salvaged_from": str(run_dir), "versions": versions_here()}
+    header = segment.view.header
+    results = ResultsDirectory.reopen(out, [int(header.launcher_pid), int(header.launcher_start)], notes)
+    if results is None:
+        results = ResultsDirectory(out.with_name(f"{out.name}-{run_dir.name}"), notes)
+    return results

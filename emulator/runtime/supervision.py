@@ -14,9 +14,9 @@ stopped or the machine was suspended, and perhaps the agents with it: that time 
 so.
 
 Processes are signalled through a pidfd that was opened and checked against the start time, so that a reused pid is
-never hit. Agents are children of a fork server, not of the launcher: the fork server ends when the launcher does, and
-takes the agents along through the parent-death signal (`die_with_parent`); `ParentWatch` looks after the launcher
-itself besides.
+never hit. Agents are children of a fork server, not of the launcher: the fork server dies with the launcher, and the
+agents with the fork server, each through the parent-death signal (`kill_with_parent`); `ParentWatch` looks after the
+launcher itself besides.
 """
 
 import contextlib
@@ -257,12 +257,17 @@ def die_with_parent(launcher_pid: int, launcher_start: int) -> None:
     The parent is whoever forked this process: the fork server. The signal comes when the *thread* that forked ends,
     which in the fork server is its only one.
     """
+    kill_with_parent()
+    ParentWatch(launcher_pid, launcher_start)()  # the parent ended before that: then the launcher has ended too
+
+
+def kill_with_parent() -> None:
+    """Have the kernel kill this process, even if it is stopped, when its parent ends."""
     parent = os.getppid()
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it ended before prctl
         os.kill(os.getpid(), signal.SIGKILL)
-    ParentWatch(launcher_pid, launcher_start)()  # ... or before getppid: then the launcher has ended too
 
 
 class ParentWatch:
