@@ -11,8 +11,8 @@
                      <-------------------  stopped           phase = done, exit 0
 
 The main thread runs compiled duty cycles and reads two words; everything that comes over the control channel is turned
-into words by the control thread. Importing this module in multiprocess's fork server loads the compiled code once for all
-agents.
+into words by the control thread. Importing this module in multiprocess's fork server loads the compiled code once for
+all agents.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From a scenario to a segment ready to run: devices, queues, qdisc, rings, flows, agents.
 
-What ``ip link add``, ``tc qdisc replace``, ``ethtool`` and the sysfs writes of a test script would do, before anything runs.
-All through plain views; nobody else has the segment yet.
+What ``ip link add``, ``tc qdisc replace``, ``ethtool`` and the sysfs writes of a test script would do, before anything
+runs. All through plain views; nobody else has the segment yet.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The compiled code: which functions are entered from Python, and having them ready before any agent starts.
 
-Compiling takes most of a minute and is done once for a set of sources (kernel/jit.py keys the cache), by one process, which
-says what it does. A marker file in the cache directory tells everyone else that all of it is there; agents only load.
+Compiling takes most of a minute and is done once for a set of sources (kernel/jit.py keys the cache), by one process,
+which says what it does. A marker file in the cache directory tells everyone else that all of it is there; agents only
+load.
 """
 
 from __future__ import annotations

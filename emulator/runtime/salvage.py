@@ -1,7 +1,8 @@
 """What a run had measured whose launcher was killed: read from its segment, written where its results were to go.
 
 The launcher leaves what a reader needs beside the segment before anything runs: the variant, and who sits where. Series
-and everything else that the launcher kept in its own memory is gone; counters, histograms and probes are in the segment.
+and everything else that the launcher kept in its own memory is gone; counters, histograms and probes are in the
+segment.
 """
 
 from __future__ import annotations

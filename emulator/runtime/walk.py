@@ -1,6 +1,7 @@
 """Where every packet is, found by walking the segment when nobody is running.
 
-An independent count: it uses no counter, only the lists and rings themselves, so that a counter can be checked against it.
+An independent count: it uses no counter, only the lists and rings themselves, so that a counter can be checked against
+it.
 """
 
 from __future__ import annotations
