@@ -64,7 +64,8 @@ def ensure_compiled(announce: Announce) -> bool:
 
 def _compile_all(launcher: int) -> None:
     """Compile everything, a line before each function; the marker last."""
-    from emulator.runtime.supervision import die_with_parent, process_start_time
+    from emulator.runtime.rundir import process_start_time
+    from emulator.runtime.supervision import die_with_parent
 
     die_with_parent(launcher, process_start_time(launcher) or 0)
     functions = list(entry_points())

@@ -16,7 +16,6 @@ import numpy as np
 from emulator.agents.words import AGENT, MAGIC, is_published, publish
 from emulator.errors import CannotRun
 from emulator.kernel.clock import CPUS_MAX
-from emulator.kernel.jit import PLAIN
 from emulator.kernel.net import NET
 from emulator.kernel.plain import Record
 from emulator.runtime.layout import LAYOUT_VERSION, SEGMENT

@@ -9,7 +9,7 @@ import types
 import pytest
 
 from emulator.cli import build_parser, clean
-from emulator.kernel import jit
+from emulator.kernel import cache as compiled_cache
 from emulator.runtime import rundir
 from emulator.runtime.host import process_start_time
 from emulator.runtime.rundir import bases, runs
@@ -165,8 +165,8 @@ def test_compiled_code_of_other_versions(capsys, tmp_path, monkeypatch):
         place.mkdir(parents=True)
         (place / "x.nbc").write_text("x")
     (cache / "aaaaaaaaaaaaaaaa").symlink_to(current)
-    monkeypatch.setattr(jit, "cache_dir", lambda: current)
-    monkeypatch.setattr(jit, "source_hash", lambda: current.name)
+    monkeypatch.setattr(compiled_cache, "cache_dir", lambda: current)
+    monkeypatch.setattr(compiled_cache, "source_hash", lambda: current.name)
     assert run("--cache", "--dry-run") == 0
     assert other.exists()
     assert run("--cache") == 0
