@@ -51,19 +51,19 @@ class ScenarioError(EmulatorError):
         return list(self.problems)
 
 
-class AgentFailure(EmulatorError):  # noqa: N818
+class AgentFailure(EmulatorError):
     """An agent died, hung or never became ready."""
 
     exit_code = ExitCode.AGENT_FAILED
 
 
-class CannotRun(EmulatorError):  # noqa: N818
+class CannotRun(EmulatorError):
     """This machine lacks something: memory, CPUs, permissions."""
 
     exit_code = ExitCode.CANNOT_RUN
 
 
-class IdentityFailure(EmulatorError):  # noqa: N818
+class IdentityFailure(EmulatorError):
     """The run ended, but what must always hold did not."""
 
     exit_code = ExitCode.CHECK_FAILED

@@ -1,7 +1,7 @@
 """What an agent is, seen from whoever runs it, and what all duty cycles have in common.
 
-Sharing a CPU. A kernel does not preempt whoever holds a spinlock; an operating system preempts a process anywhere. So agents
-that share a CPU of the machine take turns where no lock is held: those that sleep do not preempt when they wake
+Sharing a CPU. A kernel does not preempt whoever holds a spinlock; an operating system preempts a process anywhere. So
+agents that share a CPU of the machine take turns where no lock is held: those that sleep do not preempt when they wake
 (SCHED_BATCH, runtime/agent_main.py), and those that never sleep give the CPU away every few steps (``words.yields``).
 """
 
@@ -41,8 +41,9 @@ class Agent(Protocol):
 class CompiledAgent:
     """An agent whose duty cycle is one compiled function ``cycle(nets, agents, index, budget_ns) -> steps``.
 
-    ``nets``: array of shape (1,) of the segment's NET; ``agents``: array of all AGENT words; ``index``: this agent's number.
-    Arrays, because handing over a record costs numba 45 us of describing its hundreds of fields, in every duty cycle.
+    ``nets``: array of shape (1,) of the segment's NET; ``agents``: array of all AGENT words; ``index``: this agent's
+    number. Arrays, because handing over a record costs numba 45 us of describing its hundreds of fields, in every duty
+    cycle.
     """
 
     role = "none"

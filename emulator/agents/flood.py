@@ -1,7 +1,7 @@
 """The flood: dev_queue_xmit as fast as it can, or at a rate, like pktgen in queue_xmit mode.
 
-One step sends one packet, or goes on with the qdisc run that an earlier packet began. The rate at which it enqueues is not
-what arrives: goodput is counted by the receiver.
+One step sends one packet, or goes on with the qdisc run that an earlier packet began. The rate at which it enqueues is
+not what arrives: goodput is counted by the receiver.
 
 Upstream: pktgen_xmit, M_QUEUE_XMIT (net/core/pktgen.c).
 """

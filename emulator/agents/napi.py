@@ -1,6 +1,7 @@
 """The NAPI thread of one receive queue: polls while there is something, idles as its scenario says.
 
-``spin`` keeps looking, ``yield`` gives the CPU away between looks, ``futex`` sleeps until a producer schedules the NAPI.
+``spin`` keeps looking, ``yield`` gives the CPU away between looks, ``futex`` sleeps until a producer schedules the
+NAPI.
 
 Upstream: napi_threaded_poll (net/core/dev.c).
 """

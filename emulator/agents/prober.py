@@ -1,8 +1,8 @@
 """The prober: pings on an open-loop schedule, never waiting for a reply.
 
-A probe goes the way of every packet: dev_queue_xmit, qdisc, ring, the peer's NAPI and netfilter, and its reply comes back
-through the reverse ring. Recorded for each: when the schedule wanted it sent, when it was sent, and (by the NAPI thread that
-delivers the reply) when the reply arrived. A late prober shows in the first number and not in the second.
+A probe goes the way of every packet: dev_queue_xmit, qdisc, ring, the peer's NAPI and netfilter, and its reply comes
+back through the reverse ring. Recorded for each: when the schedule wanted it sent, when it was sent, and (by the NAPI
+thread that delivers the reply) when the reply arrived. A late prober shows in the first number and not in the second.
 
 Upstream: iputils ping, with the schedule kept as wrk2 does.
 """

@@ -1,7 +1,7 @@
 """The watchdog: dev_watchdog of each device on its timer, and cheap checks of what must always hold.
 
-The checks cost the data path nothing: they read counters that others write anyway. The first that fails becomes the run's
-fault, with the offender's values.
+The checks cost the data path nothing: they read counters that others write anyway. The first that fails becomes the
+run's fault, with the offender's values.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where compiled code is kept: a directory of its own for every state of the sources.
 
-numba does not notice an edit in an imported file, so its cache directory is keyed by everything that the code depends on: the
-sources (their content, and their place and time, which numba itself looks at), numba's and llvmlite's versions, Python's
-and the CPU. Importing this module does not import numba.
+numba does not notice an edit in an imported file, so its cache directory is keyed by everything that the code depends
+on: the sources (their content, and their place and time, which numba itself looks at), numba's and llvmlite's versions,
+Python's and the CPU. Importing this module does not import numba.
 """
 
 import hashlib

@@ -11,8 +11,9 @@ Every mechanism takes one ``cpu`` record as its argument. There is one per agent
           drops[reason][flow]  where and why packets ended here
           trace                the last packets freed, with the reason
 
-Two clocks. Under the real clock :func:`local_clock` reads the machine and :func:`charge` burns the nanoseconds; under the
-virtual clock (``cpu.virtual``) time is the counter ``cpu.now_ns`` and :func:`charge` adds. No mechanism knows which.
+Two clocks. Under the real clock :func:`local_clock` reads the machine and :func:`charge` burns the nanoseconds; under
+the virtual clock (``cpu.virtual``) time is the counter ``cpu.now_ns`` and :func:`charge` adds. No mechanism knows
+which.
 
 Upstream: ``sched_clock``/``local_clock`` (kernel/sched/clock.c), ``struct softnet_data`` (include/linux/netdevice.h).
 """

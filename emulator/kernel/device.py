@@ -1,7 +1,7 @@
 """``struct net_device``: a veth end with its transmit queues and, as its peer's receive side, its rings.
 
-Configuration words are written by the launcher before the run (later: under RTNL, by the control thread); the mechanisms
-read them. Transmit queue i of one end feeds receive queue i of the other.
+Configuration words are written by the launcher before the run (later: under RTNL, by the control thread); the
+mechanisms read them. Transmit queue i of one end feeds receive queue i of the other.
 
 Upstream: include/linux/netdevice.h, drivers/net/veth.c (veth_priv).
 """

@@ -1,9 +1,9 @@
 """The list of packets that a poll has taken from the ring and not yet handed to the stack.
 
-UDP without a GRO socket is not merged (GRO_NORMAL): the packet joins ``rx_list``, and the list goes up the stack when it
-holds ``gro_normal_batch`` packets (8) or when the poll ends. So ring entries, and with some completion rules their BQL charges,
-are released eight at a time at almost no cost, and then eight packets' worth of netfilter is paid in one go. That burst is
-what sets the DQL limit's floor of 16.
+UDP without a GRO socket is not merged (GRO_NORMAL): the packet joins ``rx_list``, and the list goes up the stack when
+it holds ``gro_normal_batch`` packets (8) or when the poll ends. So ring entries, and with some completion rules their
+BQL charges, are released eight at a time at almost no cost, and then eight packets' worth of netfilter is paid in one
+go. That burst is what sets the DQL limit's floor of 16.
 
 ::
 

@@ -1,7 +1,8 @@
 """Histograms in shared memory: exact below 128, then 64 buckets for each power of two (an error below 1.6 %).
 
-The layout is HdrHistogram's with six significant bits. One writer each, so counting needs no atomic; merging two is adding
-them. ``HIST`` holds the counts, their number, sum, smallest and largest value; values are whole numbers from 0 to 2^40.
+The layout is HdrHistogram's with six significant bits. One writer each, so counting needs no atomic; merging two is
+adding them. ``HIST`` holds the counts, their number, sum, smallest and largest value; values are whole numbers from 0
+to 2^40.
 
 Validated against the hdrhistogram package by tests/unit/test_hist.py.
 """
@@ -16,7 +17,8 @@ MAX_BITS = 40
 BUCKETS = 2 * SUB + (MAX_BITS - SUB_BITS - 1) * SUB
 
 HIST = np.dtype(
-    [("n", "i8"), ("sum", "i8"), ("min", "i8"), ("max", "i8"), ("_line", "i8", 4), ("counts", "i8", BUCKETS)], align=True
+    [("n", "i8"), ("sum", "i8"), ("min", "i8"), ("max", "i8"), ("_line", "i8", 4), ("counts", "i8", BUCKETS)],
+    align=True,
 )
 
 

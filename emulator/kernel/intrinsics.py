@@ -1,7 +1,7 @@
 """Atomics, fences and a handful of libc calls as numba intrinsics: the only module that builds LLVM instructions.
 
-Each atomic takes a place, written as two arguments: a record and a literal field name, ``READ_ONCE(txq, "state")``, or a
-one-dimensional array and an index, ``READ_ONCE(slots, i)``. Widths of 1, 2, 4 and 8 bytes. The names are those of the
+Each atomic takes a place, written as two arguments: a record and a literal field name, ``READ_ONCE(txq, "state")``, or
+a one-dimensional array and an index, ``READ_ONCE(slots, i)``. Widths of 1, 2, 4 and 8 bytes. The names are those of the
 Linux-kernel memory model (tools/memory-model, Documentation/atomic_t.txt, Documentation/memory-barriers.txt).
 
 :mod:`emulator.kernel.plain` is the twin of this module; :mod:`emulator.kernel.memory` picks one of the two.
@@ -166,7 +166,13 @@ def cpu_relax(typingctx):
 
     def codegen(context, builder, signature, args):
         void = ir.FunctionType(ir.VoidType(), [])
-        builder.asm(void, "pause" if _X86 else "yield" if platform.machine() == "aarch64" else "nop", "~{memory}", (), side_effect=True)
+        builder.asm(
+            void,
+            "pause" if _X86 else "yield" if platform.machine() == "aarch64" else "nop",
+            "~{memory}",
+            (),
+            side_effect=True,
+        )
         return context.get_dummy_value()
 
     return types.void(), codegen
@@ -235,7 +241,9 @@ def _futex(operation):
             timeout = context.cast(builder, args[3], signature.args[3], types.int64)
             billion = ir.Constant(_I64, 1_000_000_000)
             timespec = cgutils.alloca_once(builder, ir.ArrayType(_I64, 2))
-            parts = builder.insert_value(ir.Constant(timespec.type.pointee, ir.Undefined), builder.sdiv(timeout, billion), 0)
+            parts = builder.insert_value(
+                ir.Constant(timespec.type.pointee, ir.Undefined), builder.sdiv(timeout, billion), 0
+            )
             builder.store(builder.insert_value(parts, builder.srem(timeout, billion), 1), timespec)
             function = cgutils.get_or_insert_function(
                 builder.module, ir.FunctionType(_I64, [_I64], var_arg=True), "syscall"

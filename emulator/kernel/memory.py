@@ -1,15 +1,15 @@
 """Atomics and barriers with the names of the Linux-kernel memory model, and the spinlock built from them.
 
-Every word that more than one CPU uses is read and written through this module, also where a relaxed access would do: the
-compiler hoists a plain load out of a loop.
+Every word that more than one CPU uses is read and written through this module, also where a relaxed access would do:
+the compiler hoists a plain load out of a loop.
 
 Which is which on x86: the machine reorders only a store with a later load, so ``smp_rmb`` and ``smp_wmb`` restrain just
 the compiler, while ``smp_mb`` is an instruction; a read-modify-write is a full barrier. The source is written for the
 kernel's weaker model all the same: each fence carries a label and names the fence it pairs with.
 
-Spinlock. ``owner`` is 0 when free, otherwise 1 + the number of the CPU context that holds it. A waiter spins with pause,
-then yields. A lock whose owner is no longer online is reported as a fault and never waited for (docs: *locks live in the
-segment and hold their owner*); so is waiting while the run is being torn down.
+Spinlock. ``owner`` is 0 when free, otherwise 1 + the number of the CPU context that holds it. A waiter spins with
+pause, then yields. A lock whose owner is no longer online is reported as a fault and never waited for (docs: *locks
+live in the segment and hold their owner*); so is waiting while the run is being torn down.
 """
 
 import numpy as np
@@ -17,51 +17,30 @@ import numpy as np
 from emulator.kernel.jit import PLAIN, kernel
 
 if PLAIN:
-    from emulator.kernel.plain import (
-        READ_ONCE,
-        WRITE_ONCE,
-        atomic_add,
-        atomic_fetch_add,
-        atomic_fetch_and,
-        atomic_fetch_or,
-        clock_monotonic_ns,
-        cmpxchg,
-        cpu_relax,
-        futex_wait,
-        futex_wake,
-        mul_u64_u64_shr,
-        rdtsc,
-        sched_yield,
-        smp_load_acquire,
-        smp_mb,
-        smp_rmb,
-        smp_store_release,
-        smp_wmb,
-        xchg,
-    )
+    from emulator.kernel import plain as _words
 else:
-    from emulator.kernel.intrinsics import (
-        READ_ONCE,
-        WRITE_ONCE,
-        atomic_add,
-        atomic_fetch_add,
-        atomic_fetch_and,
-        atomic_fetch_or,
-        clock_monotonic_ns,
-        cmpxchg,
-        cpu_relax,
-        futex_wait,
-        futex_wake,
-        mul_u64_u64_shr,
-        rdtsc,
-        sched_yield,
-        smp_load_acquire,
-        smp_mb,
-        smp_rmb,
-        smp_store_release,
-        smp_wmb,
-        xchg,
-    )
+    from emulator.kernel import intrinsics as _words
+
+READ_ONCE = _words.READ_ONCE
+WRITE_ONCE = _words.WRITE_ONCE
+atomic_add = _words.atomic_add
+atomic_fetch_add = _words.atomic_fetch_add
+atomic_fetch_and = _words.atomic_fetch_and
+atomic_fetch_or = _words.atomic_fetch_or
+clock_monotonic_ns = _words.clock_monotonic_ns
+cmpxchg = _words.cmpxchg
+cpu_relax = _words.cpu_relax
+futex_wait = _words.futex_wait
+futex_wake = _words.futex_wake
+mul_u64_u64_shr = _words.mul_u64_u64_shr
+rdtsc = _words.rdtsc
+sched_yield = _words.sched_yield
+smp_load_acquire = _words.smp_load_acquire
+smp_mb = _words.smp_mb
+smp_rmb = _words.smp_rmb
+smp_store_release = _words.smp_store_release
+smp_wmb = _words.smp_wmb
+xchg = _words.xchg
 
 __all__ = [
     "READ_ONCE",

@@ -6,14 +6,16 @@
           wake line    wake (futex word), sleeping          producers bump wake; the NAPI thread writes sleeping
           owner line   weight, counters                     whoever owns SCHED, that is the NAPI thread
 
-Owning SCHED is the right to poll; it stands for consumer_lock of the ring, for dql_completed and for the coalescing state.
-schedule_prep on a NAPI that is already scheduled sets MISSED, so that the poll that is about to complete goes round again.
+Owning SCHED is the right to poll; it stands for consumer_lock of the ring, for dql_completed and for the coalescing
+state. schedule_prep on a NAPI that is already scheduled sets MISSED, so that the poll that is about to complete goes
+round again.
 
-SCHED alone does not let the thread begin: SCHED_THREADED does, which napi_schedule sets after whoever won schedule_prep has
-done what must come before the poll (veth: rx_notify_masked = 1). A thread that began on SCHED could finish its poll before
-that store, which would then mask a NAPI that nobody has scheduled.
+SCHED alone does not let the thread begin: SCHED_THREADED does, which napi_schedule sets after whoever won schedule_prep
+has done what must come before the poll (veth: rx_notify_masked = 1). A thread that began on SCHED could finish its poll
+before that store, which would then mask a NAPI that nobody has scheduled.
 
-N1 in napi_schedule (SCHED_THREADED set, then sleeping read) pairs with N2 in napi_sleep (sleeping set, then the bit read).
+N1 in napi_schedule (SCHED_THREADED set, then sleeping read) pairs with N2 in napi_sleep (sleeping set, then the bit
+read).
 
 Upstream: napi_schedule_prep, __napi_schedule, napi_complete_done, napi_threaded_poll (net/core/dev.c).
 """

@@ -18,8 +18,8 @@ The arenas make sizes a matter of the scenario while the layout stays fixed, so 
 import numpy as np
 
 from emulator.kernel.clock import CPU, CPUS_MAX, DEVS_MAX, FLOWS_MAX
-from emulator.kernel.memory import FAULT
 from emulator.kernel.device import NETDEV
+from emulator.kernel.memory import FAULT
 from emulator.kernel.netfilter import RULE, RULES_MAX
 from emulator.kernel.qdisc.base import FQ_FLOW, QDISC
 from emulator.kernel.qdisc.sfq import SFQ_SLOT

@@ -3,20 +3,20 @@
 ::
 
     TXQ  state line      DRV_XOFF, STACK_XOFF, FROZEN       any CPU, by atomic bit operations
-         stop line       trans_start, stop counters         whoever stops the queue: the qdisc's runner, or producer_lock
+         stop line       trans_start, stop counters         whoever stops the queue: the runner, or producer_lock
          wake line       wake counters, last completion     whoever completes: NAPI ownership
          config line     qdisc, trans_timeout               control (under RTNL), watchdog
          dql             dql.py
          histograms      limit, inflight, count, interval   whoever completes
 
 The two stop bits are independent and both must be clear. A driver stops with DRV_XOFF (ring full), the stack with
-STACK_XOFF (over the DQL limit). Waking the driver's bit schedules the qdisc whatever the other bit says; clearing the stack's
-bit schedules it only if no XOFF bit remains.
+STACK_XOFF (over the DQL limit). Waking the driver's bit schedules the qdisc whatever the other bit says; clearing the
+stack's bit schedules it only if no XOFF bit remains.
 
 Full barriers:
   B1 in netdev_tx_sent_queue       set STACK_XOFF, then re-read avail       pairs with B2
   B2 in netdev_tx_completed_queue  new adj_limit, then test STACK_XOFF      pairs with B1: a lost wake-up otherwise
-  W1 before either stop bit        trans_start, then the bit                pairs with W2 in dev_watchdog: a false timeout
+  W1 before either stop bit        trans_start, then the bit                pairs with W2 in dev_watchdog: a false alarm
 
 Upstream: include/linux/netdevice.h (netif_tx_*, netdev_tx_*_queue), net/core/dev.c (__netif_schedule).
 """

@@ -1,8 +1,9 @@
 """What iptables rules cost: a chain that every packet walks, rule by rule.
 
-Two modes. ``walk`` does it: each rule's fields are compared with the packet's and its counters bumped, over a table that a
-large rule count pushes out of the caches. ``burn`` pays nanoseconds from the host profile, the way to stand for another
-machine. The cost is paid when the GRO list is flushed, packet by packet, in order (gro.py), never when the ring is read.
+Two modes. ``walk`` does it: each rule's fields are compared with the packet's and its counters bumped, over a table
+that a large rule count pushes out of the caches. ``burn`` pays nanoseconds from the host profile, the way to stand for
+another machine. The cost is paid when the GRO list is flushed, packet by packet, in order (gro.py), never when the ring
+is read.
 
 Table: ``net.rules``, one cache line a rule, written by the one NAPI thread of the device that has the rules.
 

@@ -7,9 +7,9 @@
     PROBE  intended, sent   the prober
            received         the NAPI thread that delivers the reply
 
-The verifier. A flow's packets carry 1, 2, 3 ... and take one path, so they arrive in order, some missing. ``last_seq`` and a
-window of the 64 numbers before it tell a duplicate from a reordered packet. Each payload carries a check byte that is
-written before the packet is published; a stale one is counted as corrupt.
+The verifier. A flow's packets carry 1, 2, 3 ... and take one path, so they arrive in order, some missing. ``last_seq``
+and a window of the 64 numbers before it tell a duplicate from a reordered packet. Each payload carries a check byte
+that is written before the packet is published; a stale one is counted as corrupt.
 
 Identity per flow: sent == received + drops with a reason + still on the way; duplicates == reordered == corrupt == 0.
 

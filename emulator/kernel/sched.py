@@ -6,17 +6,19 @@ A packet's way::
                                                                     -> sch_direct_xmit -> veth_xmit
                                                              TX_BUSY or stopped: back to gso_skb, requeues++
 
-Work is cut into steps that end quickly: :func:`dev_queue_xmit` moves one packet into the qdisc and may become the
-runner; each :func:`qdisc_run_step` moves one packet or one bulk to the driver. Whose run is in progress stands in
-``cpu.run_q``; a CPU that has one finishes it before it does anything else. No lock is held between steps; ``q.running``
-is, as upstream.
+Work is cut into steps that end quickly: :func:`dev_queue_xmit` moves one packet into the qdisc, may become the runner
+and then moves a first bulk to the driver; each :func:`qdisc_run_step` moves one more packet or bulk. Whose run is in
+progress stands in ``cpu.run_q``; a CPU that has one finishes it before it does anything else. No lock is held between
+steps; ``q.running`` is, as upstream.
 
-Who runs: the CPU that enqueued, or the CPU that woke the queue (its NET_TX softirq, :func:`net_tx_action_step`), never two at
-once for a qdisc with a lock (``running``, under root_lock); for NOLOCK (pfifo_fast) the seqlock and the MISSED bit.
+Who runs: the CPU that enqueued, or the CPU that woke the queue (its NET_TX softirq, :func:`net_tx_action_step`), never
+two at once for a qdisc with a lock (``running``, under root_lock); for NOLOCK (pfifo_fast) the seqlock and the MISSED
+bit.
 
-Bulk dequeue, the reason why num_tx_queues matters: a root qdisc on a device with several *allocated* transmit queues lacks
-ONETXQUEUE. It is dequeued without looking at the stop bits, up to 1 + 8 packets at a time and whatever BQL says; a stopped
-queue then sends them all to gso_skb. With ONETXQUEUE a stopped queue is left alone and a bulk stays within dql_avail.
+Bulk dequeue, the reason why num_tx_queues matters: a root qdisc on a device with several *allocated* transmit queues
+lacks ONETXQUEUE. It is dequeued without looking at the stop bits, up to 1 + 8 packets at a time and whatever BQL says;
+a stopped queue then sends them all to gso_skb. With ONETXQUEUE a stopped queue is left alone and a bulk stays within
+dql_avail.
 
 Identity: enqueued == sent + dropped + qlen, where qlen includes gso_skb and bad_txq; requeues change nothing in it.
 
@@ -24,7 +26,7 @@ Upstream: net/core/dev.c (__dev_queue_xmit, __dev_xmit_skb, dev_hard_start_xmit,
 (dequeue_skb, try_bulk_dequeue_skb*, sch_direct_xmit, dev_requeue_skb, __qdisc_run).
 """
 
-from emulator.kernel.clock import DEV_READY, QDISC_BURST_DROP, QUEUE_PURGE, charge, local_clock
+from emulator.kernel.clock import DEV_READY, QDISC_BURST_DROP, QUEUE_PURGE, charge
 from emulator.kernel.dql import dql_avail
 from emulator.kernel.jit import kernel
 from emulator.kernel.memory import (
@@ -51,7 +53,6 @@ from emulator.kernel.netdev import (
     netif_xmit_stopped,
 )
 from emulator.kernel.qdisc.base import (
-    NET_XMIT_CN,
     NET_XMIT_DROP,
     NET_XMIT_SUCCESS,
     NOQUEUE,
@@ -152,8 +153,7 @@ def _xmit_locked(net, cpu, dev, txq, q, skb):
         net.skbs[pending].next = 0
         result = qdisc_enqueue(net, cpu, q, pending)
         pending = following
-    _run_begin_locked(cpu, txq.qdisc, q)
-    spin_unlock(q.root_lock)
+    _qdisc_run_locked(net, cpu, dev, q, txq.qdisc)
     return result if alone else NET_XMIT_SUCCESS
 
 
@@ -235,17 +235,44 @@ def qdisc_run_step(net, cpu):
     """One step of this CPU's qdisc run: one packet, or one bulk, to the driver (``qdisc_restart``)."""
     q = net.qdiscs[cpu.run_q - 1]
     dev = net.devs[q.dev]
-    nolock = q.flags & TCQ_F_NOLOCK != 0
-    if not nolock:
+    if q.flags & TCQ_F_NOLOCK == 0:
         spin_lock(net, cpu, q.root_lock)
+        _qdisc_restart_locked(net, cpu, dev, q)
+        return
     skb = _dequeue_skb(net, cpu, dev, q)
     if skb == 0:
         _run_end(net, cpu, q)
-        if not nolock:
-            spin_unlock(q.root_lock)
-        return
-    if not nolock:
+    else:
+        _transmit(net, cpu, dev, q, skb)
+
+
+@kernel
+def _qdisc_run_locked(net, cpu, dev, q, index):
+    """Begin a run and take its first step in the same hold of root_lock, which is released (``qdisc_run``).
+
+    So another CPU that has the lock finds a runner only while packets are on their way to the driver.
+    """
+    if _run_begin_locked(cpu, index, q):
+        _qdisc_restart_locked(net, cpu, dev, q)
+    else:
         spin_unlock(q.root_lock)
+
+
+@kernel
+def _qdisc_restart_locked(net, cpu, dev, q):
+    """Dequeue under root_lock, release it, transmit; without a packet the run ends."""
+    skb = _dequeue_skb(net, cpu, dev, q)
+    if skb == 0:
+        _run_end(net, cpu, q)
+        spin_unlock(q.root_lock)
+    else:
+        spin_unlock(q.root_lock)
+        _transmit(net, cpu, dev, q, skb)
+
+
+@kernel
+def _transmit(net, cpu, dev, q, skb):
+    """Pay for the dequeue of a list and give it to the driver."""
     count = cpu.bulk
     charge(cpu, cpu.costs.qdisc_dequeue * count)
     sch_direct_xmit(net, cpu, dev, q, dev.txq[net.skbs[skb].queue_mapping], skb, count)
@@ -255,8 +282,8 @@ def qdisc_run_step(net, cpu):
 def sch_direct_xmit(net, cpu, dev, q, txq, skb, count):
     """Give a list of packets to the driver; what it does not take goes back and the run ends.
 
-    ``count``: packets that the run's quota pays for, 0 for one that bypassed the queue. Takes no lock for the driver (veth is
-    lltx). Root lock and driver are never held together.
+    ``count``: packets that the run's quota pays for, 0 for one that bypassed the queue. Takes no lock for the driver
+    (veth is lltx). Root lock and driver are never held together.
     """
     left = skb
     if not netif_xmit_frozen_or_stopped(txq):
@@ -306,9 +333,9 @@ def dev_hard_start_xmit(net, cpu, dev, txq, skb):
 def _dev_requeue_skb(net, cpu, q, skb, nolock):
     """Keep packets that the driver did not take at the front of the queue. Needs root_lock.
 
-    Departs from upstream on purpose: there each goes to the tail of gso_skb, so that one of several requeued packets that
-    is refused a second time (a wake with less room than it takes) falls behind its followers. Here what was refused
-    goes before what is held, and a flow keeps its order.
+    Departs from upstream on purpose: there each goes to the tail of gso_skb, so that one of several requeued packets
+    that is refused a second time (a wake with less room than it takes) falls behind its followers. Here what was
+    refused goes before what is held, and a flow keeps its order.
     """
     held = int(q.gso_skb.head)
     held_tail = int(q.gso_skb.tail)
@@ -468,12 +495,13 @@ def net_tx_action_step(net, cpu):
     nolock = q.flags & TCQ_F_NOLOCK != 0
     if not nolock:
         spin_lock(net, cpu, q.root_lock)
-    smp_mb_before_atomic()  # S3: next_sched is read before SCHED lets another CPU link q; pairs with its test_and_set_bit
+    smp_mb_before_atomic()  # S3, next_sched is read before another CPU links q; pairs with its test_and_set_bit(SCHED)
     clear_bit(q, "state", QDISC_STATE_SCHED)
-    if not test_bit(q, "state", QDISC_STATE_DEACTIVATED):
-        if nolock:
+    deactivated = test_bit(q, "state", QDISC_STATE_DEACTIVATED)
+    if nolock:
+        if not deactivated:
             _run_begin_nolock(cpu, index, q)
-        else:
-            _run_begin_locked(cpu, index, q)
-    if not nolock:
+    elif deactivated:
         spin_unlock(q.root_lock)
+    else:
+        _qdisc_run_locked(net, cpu, net.devs[q.dev], q, index)

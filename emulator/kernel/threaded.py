@@ -5,7 +5,8 @@ A poll is a state machine of short steps (veth.py), because a step is what both 
 1. a qdisc run that this CPU began (an echo reply through a qdisc, or NET_TX) goes on until it ends;
 2. the packets of a GRO flush are delivered, one a step, each paying its netfilter cost;
 3. the poll goes on: one ring entry, or its end;
-4. between polls, where the kernel thread enables bottom halves, the NET_TX softirq runs: the queues that this poll woke;
+4. between polls, where the kernel thread enables bottom halves, the NET_TX softirq runs: the queues that this poll
+   woke;
 5. if SCHED_THREADED is set, the next poll begins.
 
 Upstream: napi_threaded_poll_loop (net/core/dev.c).

@@ -14,19 +14,21 @@
 A ring entry is ``skb << 2 | tags``: bit 0 an XDP frame, bit 1 a packet that was charged to BQL. The tag decides the
 completion, so exchanging the qdisc while packets are in the ring cannot unbalance the charges.
 
-Variants of completion (``dev.bql_variant``), all one unit a packet, charged under producer_lock before the entry can be seen:
+Variants of completion (``dev.bql_variant``), all one unit a packet, charged under producer_lock before the entry can be
+seen:
 
     off  stock: no charge; back-pressure is DRV_XOFF on a full ring, woken once a poll
     v5   completed one by one, before the packet's own processing
-    v6   coalesced: due tx_usecs after the window's start; looked at when a poll starts and at each charged packet before its
-         processing; a poll that empties the ring of a stopped queue flushes
-    v7   due when the window is over or more than dql.limit is pending; looked at when a poll starts and after each entry
+    v6   coalesced: due tx_usecs after the window's start; looked at when a poll starts and at each charged packet
+         before its processing; a poll that empties the ring of a stopped queue flushes
+    v7   due when the window is over or more than dql.limit is pending; looked at when a poll starts and after each
+         entry's processing
 
 Ordering.
-  K1 veth_kick: entry published, then rx_notify_masked read   pairs with K2 in veth_poll_finish: masked cleared, then the
+  K1 veth_kick: entry published, then rx_notify_masked read   pairs with K2 in _poll_complete: masked cleared, then the
      ring looked at again (lost NAPI kick otherwise)
-  K3 veth_poll_wake: ring worked off, then DRV_XOFF read       pairs with K1 behind netif_tx_stop_queue: the producer that
-     stopped the queue kicks whatever it believes, so a poll follows that sees the stop
+  K3 _wake_driver_stop: ring worked off, then DRV_XOFF read   pairs with K1 behind netif_tx_stop_queue: the producer
+     that stopped the queue kicks whatever it believes, so a poll follows that sees the stop
   The entry's own publication is R1/R2 of ptr_ring; BQL's is B1/B2 of netdev.
 
 Identity per queue: num_queued - num_completed == tagged entries in the ring + n_bql + in_hand.
@@ -150,7 +152,7 @@ def _veth_ring_produce(net, cpu, txq, rq, skb, charged):
 @kernel
 def veth_kick(rq):
     """Schedule the peer's NAPI unless it is known to be looking (``__veth_xdp_flush``)."""
-    smp_mb()  # K1, pairs with K2 in veth_poll_finish() and K3 in veth_poll_wake()
+    smp_mb()  # K1, pairs with K2 in _poll_complete() and K3 in _wake_driver_stop()
     if READ_ONCE(rq, "rx_notify_masked") == 0 and napi_schedule_prep(rq.napi):
         WRITE_ONCE(rq, "rx_notify_masked", 1)
         napi_schedule(rq.napi)

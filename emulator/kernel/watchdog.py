@@ -2,9 +2,9 @@
 
 A queue counts as hung when it is stopped (by driver or stack) and its trans_start is older than ``watchdog_timeo``. All
 ``num_tx_queues`` queues are looked at, also those beyond the real number; the first hung one ends the search. Recovery:
-freeze all queues, ``ndo_tx_timeout`` (clears STACK_XOFF and wakes; the DQL is left alone, because a reset would race with
-completions), unfreeze, which schedules every queue that is not stopped. The timer is then set to the oldest stopped
-queue's trans_start plus the timeout, so that detection falls into (timeo, timeo + 1 s].
+freeze all queues, ``ndo_tx_timeout`` (clears STACK_XOFF and wakes; the DQL is left alone, because a reset would race
+with completions), unfreeze, which schedules every queue that is not stopped. The timer is then set to the oldest
+stopped queue's trans_start plus the timeout, so that detection falls into (timeo, timeo + 1 s].
 
 W2 here, XOFF bit then trans_start, pairs with W1 in netif_tx_stop_queue and netdev_tx_sent_queue.
 

@@ -1,7 +1,7 @@
 """Whatever the scenario and whoever runs when: nothing is lost without a reason, doubled, reordered or stuck.
 
-Each example is a whole network (flood, ping, NAPI threads, watchdog) whose agents are stepped in an order, in bursts and
-at moments that follow from a seed.
+Each example is a whole network (flood, ping, NAPI threads, watchdog) whose agents are stepped in an order, in bursts
+and at moments that follow from a seed.
 """
 
 import pytest

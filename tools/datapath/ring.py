@@ -1,7 +1,8 @@
-"""The two yardsticks: a bare ptr_ring between two CPUs, and the same with one word that both sides add to for each entry.
+"""The two yardsticks: a bare ptr_ring between two CPUs, and the same with one word that both sides add to for each
+entry.
 
-What lies between them is the price of a cache line that two CPUs write for every packet. Both use the project's own ring, and
-the consumer verifies that every entry arrives once and in order.
+What lies between them is the price of a cache line that two CPUs write for every packet. Both use the project's own
+ring, and the consumer verifies that every entry arrives once and in order.
 """
 
 from __future__ import annotations
@@ -119,5 +120,3 @@ def _consumer(stages, contended, duration_ns):
                 cpu_relax()
         now = clock_monotonic_ns()
     return entries, max(1, now - started), wrong
-
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from replay.traces import MalformedError
@@ -61,12 +62,12 @@ class Machine:
         )
 
 
-class Replay:
+class Replay(ABC):
     """One trace on a machine; made from its starting state, then stepped through its operations."""
 
+    @abstractmethod
     def step(self, op: list[Any]) -> list[Difference]:
         """Perform one operation; where the result or the state differs from the recorded ones."""
-        raise NotImplementedError
 
     def params(self) -> list[Difference]:
         """Where the parameters in force differ from the recorded ones."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from replay.machine import Difference, Machine, Replay, compare, compare_fields, integer, u32
@@ -126,8 +127,9 @@ class QdiscReplay(Replay):
     def _txqueuelen(self, trace: Trace) -> int:
         return 1000
 
+    @abstractmethod
     def _params(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """The parameters in force, by the trace's names."""
 
 
 _IN_MICROSECONDS = ("target", "interval", "ce_threshold")
