@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Litmus tests of the emulator's atomics: what two CPUs of this machine can see of each other, with and without barriers.
+"""Litmus tests of the emulator's atomics: what two CPUs can see of each other, with and without barriers.
 
 ::
 
@@ -8,8 +8,8 @@
     stop   charge, stop; limit? |  complete; stopped?       a queue with room stays stopped (B1, B2 of netdev.py)
     kick   produce; masked?     |  unmask; ring empty?      an entry that nobody polls for (K1, K2 of veth.py)
 
-Two processes, pinned to two CPUs, share a mapped file and meet before and after each round; then one of them looks whether the
-outcome came about that the barriers forbid. `none`: the barriers are left out, which x86 and others then show;
+Two processes, pinned to two CPUs, share a mapped file and meet before and after each round; then one looks whether
+the outcome came about that the barriers forbid. `none`: the barriers are left out, which x86 and others then show;
 `smp_mb`, `rel/acq`: the same shape with them; `as built`: the emulator's own functions.
 
 Exit codes: 0 nothing forbidden was seen with barriers, 1 it was, 4 fewer than two CPUs.
@@ -66,7 +66,7 @@ def parser():
         "--attempts",
         type=int,
         default=20,
-        help="without barriers: attempts until the outcome is seen; with them: as many as it took (default %(default)s)",
+        help="without barriers: attempts until it is seen; with them: as many as that took (default %(default)s)",
     )
     made.add_argument("--case", action="append", choices=["sb", "mp", "stop", "kick"], help="only these")
     made.add_argument("--json", action="store_true", help="one JSON object")
