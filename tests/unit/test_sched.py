@@ -220,6 +220,20 @@ def test_pfifo_of_a_device_without_txqueuelen_drops_all():
     net.check()
 
 
+def test_head_drop_finds_nothing_to_drop_when_all_is_held():
+    net = network("pfifo_head_drop", queues=2, limit="3p")
+    net.txq.state = DRV_XOFF
+    queue_without_running(net, 3)
+    net.finish()
+    assert (held(net), net.qdisc.q.qlen) == ([1, 2, 3], 0)
+    net.send(1)
+    assert (net.qdisc.qlen, net.qdisc.drops, net.qdisc.head_drops) == (4, 0, 0)
+    net.send(1)
+    assert (net.qdisc.qlen, net.qdisc.drops, net.qdisc.head_drops) == (4, 1, 1)
+    assert held(net) == [1, 2, 3]
+    net.check()
+
+
 def test_defer_list_is_worked_off_by_whoever_was_first_and_is_limited():
     net = network()
     stuck = alloc_skb(net.raw, net.raw_cpu("flood0"))

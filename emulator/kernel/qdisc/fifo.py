@@ -62,8 +62,10 @@ def pfifo_head_drop_enqueue(net, cpu, q, skb):
     if q.qlen < q.limit:
         fifo_append(net, q, skb)
         return NET_XMIT_SUCCESS
-    q.head_drops += 1
-    qdisc_drop(net, cpu, q, fifo_take(net, q), QDISC_DROP)
+    oldest = fifo_take(net, q)
+    if oldest != 0:  # else all that is queued was requeued and waits in gso_skb; upstream counts a drop all the same
+        q.head_drops += 1
+        qdisc_drop(net, cpu, q, oldest, QDISC_DROP)
     fifo_append(net, q, skb)
     return NET_XMIT_CN
 
