@@ -1,4 +1,4 @@
-"""The rounds of tools/litmus.py, compiled: built from the atomics and, where they exist, the functions of the emulator."""
+"""The rounds of tools/litmus.py, compiled: built from the atomics and the functions of the emulator."""
 
 import numpy as np
 
