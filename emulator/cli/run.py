@@ -25,25 +25,24 @@ def add_parser(verbs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run it; the exit code is that of the worst variant."""
-    from emulator.runtime.processes import warm_up
-    from emulator.scenario import check_cpus, load_scenario
-
-    loaded = load_scenario(args.scenario, all_sets(args))
-    check_cpus(loaded)
-    _check_expectations(loaded)
     from emulator.runtime.compiled import is_compiled
+    from emulator.runtime.processes import shut_down, warm_up
 
-    if is_compiled():
-        warm_up()  # the fork server loads the compiled code while this process does the rest
-    from emulator.runtime.command import run_command
+    try:
+        if is_compiled():
+            warm_up()  # the fork server loads the compiled code while this process does the rest
+        from emulator.scenario import check_cpus, load_scenario
 
-    for warning in loaded.warnings:
-        print(f"{warning} (warning)", file=sys.stderr)
-    return run_command(loaded, sys.argv[:1] + _argv(), args.out, as_json=args.json)
+        loaded = load_scenario(args.scenario, all_sets(args))
+        check_cpus(loaded)
+        _check_expectations(loaded)
+        for warning in loaded.warnings:
+            print(f"{warning} (warning)", file=sys.stderr)
+        from emulator.runtime.command import run_command
 
-
-def _argv() -> list[str]:
-    return sys.argv[1:]
+        return run_command(loaded, sys.argv, args.out, as_json=args.json)
+    finally:
+        shut_down()
 
 
 def _check_expectations(loaded: LoadedScenario) -> None:

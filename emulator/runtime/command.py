@@ -103,11 +103,12 @@ def _run(
     document = run_document(
         summaries, scenario=effective, host=asdict(host), command_line=list(command), exit_code=code
     )
-    if results and summaries:
+    if results:
         with _noted(trouble):
             results.finish(document, events)
     if as_json:
-        print(document_json(document), flush=True)
+        sys.stdout.write(document_json(document))
+        sys.stdout.flush()
     elif summaries:
         print_report(document, sys.stdout)
         if results and not trouble:
@@ -116,6 +117,8 @@ def _run(
         print(f"emulator: error: {line}", file=sys.stderr)
     if failure:
         raise failure
+    if interrupts.count and not summaries:
+        print("emulator: interrupted before anything was measured", file=sys.stderr)
     return severest([code, 4]) if trouble else code
 
 

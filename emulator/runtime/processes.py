@@ -14,17 +14,21 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 import time
+import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from emulator.errors import AgentFailure
-from emulator.runtime.placement import Seat
 from emulator.runtime.rundir import process_start_time
 from emulator.runtime.supervision import exit_cause
+
+if TYPE_CHECKING:
+    from emulator.runtime.placement import Seat
 
 _PRELOAD = "emulator.runtime.agent_main"
 _FOR_THE_LAUNCHER = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -44,7 +48,7 @@ class AgentProcesses:
         context = _context()
         pid = os.getpid()
         started = process_start_time(pid) or 0
-        with _bounded_start(give_up):
+        with _bounded_start(give_up), _no_main_module():
             for index, seat in enumerate(seats):
                 process = context.Process(
                     target=_enter, args=(str(run_dir), index, endpoint, pid, started), name=seat.name, daemon=True
@@ -149,6 +153,17 @@ def _tracker_pid() -> int | None:
 
     pid: int | None = getattr(resource_tracker._resource_tracker, "_pid", None)
     return pid
+
+
+@contextlib.contextmanager
+def _no_main_module() -> Iterator[None]:
+    """Agents need nothing of the program that was started, which each of them would import once more."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 @contextlib.contextmanager
