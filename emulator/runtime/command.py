@@ -33,7 +33,7 @@ def run_command(loaded: LoadedScenario, command: Sequence[str], out: Path | None
     with interruptible() as interrupts:
         try:
             with progress.compiling() as announce:
-                ensure_compiled(announce)
+                ensure_compiled(announce, progress.waiting)
             warm_up()
             host = read_host()
             interrupts.immediate = False
@@ -113,7 +113,7 @@ def _run(
         print_report(document, sys.stdout)
         if results and not trouble:
             print(f"results in {results.path}")
-    for line in trouble:
+    for line in trouble[:1]:  # the others have the same cause
         print(f"emulator: error: {line}", file=sys.stderr)
     if failure:
         raise failure

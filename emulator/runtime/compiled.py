@@ -32,16 +32,17 @@ def is_compiled() -> bool:
     return (cache_dir() / _MARKER).exists()
 
 
-def ensure_compiled(announce: Announce) -> bool:
+def ensure_compiled(announce: Announce, waiting: Callable[[], None] = lambda: None) -> bool:
     """Compile what is missing, in a process of its own, whose 400 MB end with it; whether anything had to be.
 
+    ``waiting`` is called when another process is doing it already.
     Raises CannotRun when compiling fails, and under plain Python, which has no atomics.
     """
     if os.environ.get("EMULATOR_PLAIN") == "1":
         raise CannotRun("EMULATOR_PLAIN=1 is for one process (conformance.py --python); unset it to run a scenario")
     if is_compiled():
         return False
-    with _only_one(cache_dir()):
+    with _only_one(cache_dir(), waiting):
         if is_compiled():
             return False
         command = [sys.executable, "-m", __name__, str(os.getpid())]
@@ -115,10 +116,14 @@ def entry_points() -> Iterator[tuple[Any, Any]]:
 
 
 @contextmanager
-def _only_one(directory: Path) -> Iterator[None]:
+def _only_one(directory: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """Let one process compile at a time; the others wait and then find it done."""
     with (directory / _LOCK).open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

@@ -38,6 +38,10 @@ class Progress:
 
         yield announce
 
+    def waiting(self) -> None:
+        """Another process compiles."""
+        self._say("waiting for another emulator, which is compiling the kernel (about a minute)")
+
     def begin(self, variant: str) -> None:
         """A variant starts."""
         self.close()

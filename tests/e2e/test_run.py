@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -188,12 +190,12 @@ def test_no_place_for_the_run(launch, tmp_path):
     assert error.endswith("does not exist; set run_dir to a place that does")
 
 
-def test_a_place_of_its_own(launch, tmp_path):
-    place = tmp_path / "place"
-    place.mkdir()
-    run = launch(SHORT, "--set", f"run_dir={place}")
-    assert run.wait() == 0
-    assert list(place.glob("*/run-*")) == []
+def test_a_place_of_its_own(launch):
+    with tempfile.TemporaryDirectory() as place:  # short: a socket goes there
+        run = launch(SHORT, "--set", f"run_dir={place}")
+        assert run.wait() == 0
+        assert list(Path(place).glob("*/run-*")) == []
+        assert run.left() == {}
 
 
 def test_results_that_cannot_be_written(launch, tmp_path):

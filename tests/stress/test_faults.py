@@ -76,7 +76,7 @@ def test_an_agent_that_is_asked_to_end_leaves_with_empty_hands(launch):
 def test_killed_again_and_again_at_any_moment_nobody_hangs(launch):
     """With one packet a duty step and a shared root lock, some of these deaths are inside a critical section."""
     scenario = LONG.replace("rules: 2600", "rules: 0").replace("flood: {", "flood: {threads: 2, flows: 2, ")
-    for round_number in range(6):
+    for round_number in range(4):
         run = launch(scenario, "--set", "warmup=0s", "--set", "device.qdisc.kind=sfq")
         victim = ("flood0", "napi/veth1-0")[round_number % 2]
         os.kill(run.running(0.05 + 0.0137 * round_number).pids[victim], signal.SIGKILL)
@@ -136,8 +136,38 @@ def test_the_launcher_is_stopped_for_a_while(launch):
     assert only_variant(run)["identities"]["ok"]
 
 
+def test_an_agent_is_stopped_for_a_moment(launch):
+    """Shorter than what counts as hung: the run goes on, and the result says that it has a hole."""
+    run = launch(LONG.replace("duration: 20s", "duration: 2s"))
+    pid = run.running(0.4).pids["napi/veth1-0"]
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.5)
+    os.kill(pid, signal.SIGCONT)
+    assert run.wait() == 0
+    nothing_left(run)
+    (note,) = only_variant(run)["warnings"]
+    assert re.fullmatch(r"agent napi/veth1-0 was stopped for about \d\.\d s", note)
+    assert only_variant(run)["identities"]["ok"]
+
+
+def test_the_launcher_is_stopped_for_good(launch):
+    """Its agents do not occupy the CPUs for ever; when it goes on after all, it has its results."""
+    run = launch(LONG.replace("duration: 20s", "duration: 300ms"))
+    pids = run.running(0.1).pids.values()
+    os.kill(run.pid, signal.SIGSTOP)
+    deadline = time.monotonic() + 40
+    while set(pids) & set(run.processes()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not set(pids) & set(run.processes())
+    os.kill(run.pid, signal.SIGCONT)
+    assert run.wait() == 0
+    nothing_left(run)
+    assert any("launcher was stopped" in note for note in only_variant(run)["warnings"])
+    assert only_variant(run)["identities"]["ok"]
+
+
 def test_the_launcher_is_stopped_beyond_the_end(launch):
-    """The agents see the end by themselves and wait for it; what it measured then is still whole."""
+    """The agents wait for it; what they measured is whole."""
     run = launch(LONG.replace("duration: 20s", "duration: 500ms"))
     run.running(0.4)
     os.kill(run.pid, signal.SIGSTOP)
