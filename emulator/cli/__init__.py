@@ -30,7 +30,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         _complain(error.lines())
         return error.exit_code
     except KeyboardInterrupt:
-        _complain(["emulator: interrupted before anything was measured"])
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         return _reader_gone()

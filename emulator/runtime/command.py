@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from emulator.errors import EmulatorError
+from emulator.errors import EmulatorError, ExitCode
 from emulator.report.document import document_json, run_document, versions_here
 from emulator.report.expect import evaluate, with_expectations
 from emulator.report.rundir import ResultsDirectory, reserve_directory
@@ -38,6 +38,10 @@ def run_command(loaded: LoadedScenario, command: Sequence[str], out: Path | None
             host = read_host()
             interrupts.immediate = False
             return _run(loaded, command, out, as_json, progress, host, interrupts)
+        except KeyboardInterrupt:
+            progress.close()
+            _say_interrupted()
+            return ExitCode.INTERRUPTED
         finally:
             progress.close()
             shut_down()
@@ -99,7 +103,7 @@ def _run(
     progress.close()
     code = severest([int(s["exit_code"]) for s in summaries] + ([failure.exit_code] if failure else []))
     if interrupts.count:
-        code = severest([code, 130])
+        code = severest([code, ExitCode.INTERRUPTED])
     document = run_document(
         summaries, scenario=effective, host=asdict(host), command_line=list(command), exit_code=code
     )
@@ -118,8 +122,8 @@ def _run(
     if failure:
         raise failure
     if interrupts.count and not summaries:
-        print("emulator: interrupted before anything was measured", file=sys.stderr)
-    return severest([code, 4]) if trouble else code
+        _say_interrupted()
+    return severest([code, ExitCode.CANNOT_RUN]) if trouble else code
 
 
 def _open_results(
@@ -131,6 +135,11 @@ def _open_results(
     with _noted(trouble):
         return ResultsDirectory(reserve_directory(loaded.base.name, datetime.now()), manifest)
     return None
+
+
+def _say_interrupted() -> None:
+    with contextlib.suppress(OSError):
+        print("emulator: interrupted before anything was measured", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -285,4 +285,5 @@ def test_ctrl_c_while_compiling(launch, tmp_path):
     os.killpg(run.pid, signal.SIGINT)
     assert run.wait() == 130
     nothing_left(run)
+    assert run.err().splitlines()[-1] == "emulator: interrupted before anything was measured"
     assert "Traceback" not in run.err()
