@@ -33,11 +33,12 @@ def run_command(loaded: LoadedScenario, command: Sequence[str], out: Path | None
     with interruptible() as interrupts:
         try:
             with progress.compiling() as announce:
-                ensure_compiled(announce, progress.waiting)
+                compiled_now = ensure_compiled(announce, progress.waiting)
             warm_up()
             host = read_host()
             interrupts.immediate = False
-            return _run(loaded, command, out, as_json, progress, host, interrupts)
+            started_ns = 0 if compiled_now else _process_started_ns()
+            return _run(loaded, command, out, as_json, progress, host, interrupts, started_ns)
         except KeyboardInterrupt:
             progress.close()
             _say_interrupted()
@@ -55,6 +56,7 @@ def _run(
     progress: Progress,
     host: Any,
     interrupts: Interrupts,
+    started_ns: int,
 ) -> int:
     from emulator.runtime.clocksource import calibrate
     from emulator.runtime.real import Invocation, run_variant
@@ -79,7 +81,7 @@ def _run(
         progress=progress.running,
         command=tuple(command),
         out_dir=results.path if results else None,
-        process_started_ns=_process_started_ns(),
+        process_started_ns=started_ns,
     )
     summaries: list[dict[str, Any]] = []
     events: list[dict[str, Any]] = []

@@ -7,6 +7,7 @@ load.
 
 from __future__ import annotations
 
+import compileall
 import fcntl
 import json
 import os
@@ -73,6 +74,8 @@ def _compile_all(launcher: int) -> None:
     for done, (function, signature) in enumerate(functions):
         print(done, len(functions), function.__name__, flush=True)
         function.compile(signature)
+    # A start is short: have the bytecode at hand too, also where Python is told to write none by itself.
+    compileall.compile_dir(Path(__file__).parent.parent, quiet=2)
     partial = cache_dir() / f".{_MARKER}.{os.getpid()}"
     partial.write_text(json.dumps([function.__name__ for function, _ in functions]))
     partial.replace(cache_dir() / _MARKER)

@@ -62,7 +62,7 @@ class Invocation:
     command: tuple[str, ...] = ()
     out_dir: Path | None = None
     process_started_ns: int = 0
-    """CLOCK_MONOTONIC at which this process was started"""
+    """CLOCK_MONOTONIC at which this process was started; 0: unknown, or it had to compile first"""
 
 
 @dataclass
