@@ -194,7 +194,7 @@ class Network:
 
     def settle(self):
         """Step everybody in turn but the sources, until nobody has anything to do."""
-        for _ in range(200):
+        for _ in range(20_000):
             work = 0
             for index, seat in enumerate(self.seats):
                 cpu = self.view.cpus[index]
