@@ -38,6 +38,7 @@ CASES = [
     ("kick", "as built", KICK, AS_BUILT),
 ]
 SHARED_DIR = "/dev/shm"
+_LEGEND = "without a barrier (none) the forbidden outcome may be seen, and on most CPUs is; with one it must be 0"
 
 
 def main(argv=None):
@@ -55,6 +56,7 @@ def main(argv=None):
         print(f"{'litmus':<8}{'barrier':<10}{'n':>12}{'forbidden outcome':>20}")
         for row in rows:
             print(f"{row['litmus']:<8}{row['barrier']:<10}{row['n']:>12}{row['seen']:>20}")
+        print(_LEGEND)
     return 1 if any(row["seen"] for row in rows if row["barrier"] != "none") else 0
 
 

@@ -7,6 +7,7 @@ no traceback.
 
 import argparse
 import importlib
+import io
 import os
 import signal
 import sys
@@ -89,6 +90,9 @@ def _have_streams() -> None:
         sys.stdout = os.fdopen(1, "w", closefd=False)
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", closefd=False)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show must not cost a report
 
 
 def _reader_gone() -> int:

@@ -12,7 +12,7 @@ SHELLS = ("bash", "zsh", "tcsh")
 def add_parser(verbs: Any) -> None:
     """Add the verb."""
     parser: argparse.ArgumentParser = verbs.add_parser(
-        "completion", help="print a completion script for a shell", description=__doc__.splitlines()[0]
+        "completion", help="print a completion script for a shell", description="Print a completion script for a shell."
     )
     parser.add_argument("shell", choices=SHELLS, help="whose completion")
 

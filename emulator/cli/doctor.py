@@ -195,14 +195,16 @@ def _compiled() -> Item:
         from emulator.kernel.cache import cache_dir
 
         directory = cache_dir()
-        code = [path for path in directory.iterdir() if path.suffix == ".nbc"]
+        code = list(directory.rglob("*.nbc"))
         megabytes = sum(path.stat().st_size for path in code) / _MB
     except Exception as error:  # numba fails in many ways where it is not at home
         return Item("compiled code", "none", f"the compiler cannot be used: {type(error).__name__}: {error}", "stop")
     if code:
         value = f"{len(code)} functions, {megabytes:.1f} MB in {directory}"
         return Item("compiled code", value, "what is compiled already is not compiled again")
-    return Item("compiled code", f"none in {directory}", "the first run compiles, which takes a minute or so", "note")
+    return Item(
+        "compiled code", f"none in {directory}", "the first run compiles, which takes one to two minutes", "note"
+    )
 
 
 def _leftovers() -> Item:

@@ -2,6 +2,10 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from emulator.scenario import LoadedScenario
 
 
 def add_scenario_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +22,14 @@ def add_scenario_arguments(parser: argparse.ArgumentParser) -> None:
         help="set one value over the file and its variants, e.g. device.bql.tx_usecs=50us (may be given again)",
     )
     parser.add_argument("--duration", metavar="D", help="the same as --set duration=D, e.g. 5s")
+
+
+def check_expectations(loaded: "LoadedScenario") -> None:
+    """ScenarioError for an expectation about something that no summary has, or of another kind than it has."""
+    from emulator.report.blank import senseless
+    from emulator.scenario.load import check_expectations as check
+
+    check(loaded, lambda scenario: senseless(scenario.expect, scenario.device.qdisc.kind))
 
 
 def all_sets(args: argparse.Namespace) -> list[str]:

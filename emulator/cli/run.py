@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from emulator.cli.options import add_scenario_arguments, all_sets
+from emulator.cli.options import add_scenario_arguments, all_sets, check_expectations
 
 if TYPE_CHECKING:
-    from emulator.scenario import LoadedScenario
+    pass
 
 
 def add_parser(verbs: Any) -> None:
@@ -35,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
         loaded = load_scenario(args.scenario, all_sets(args))
         check_cpus(loaded)
-        _check_expectations(loaded)
+        check_expectations(loaded)
         for warning in loaded.warnings:
             print(f"{warning} (warning)", file=sys.stderr)
         from emulator.runtime.command import run_command
@@ -43,17 +43,3 @@ def run(args: argparse.Namespace) -> int:
         return run_command(loaded, sys.argv, args.out, as_json=args.json)
     finally:
         shut_down()
-
-
-def _check_expectations(loaded: LoadedScenario) -> None:
-    """Refuse an expectation about something that no summary has, before anything runs."""
-    from emulator.errors import ScenarioError
-    from emulator.report.blank import senseless
-
-    problems = [
-        f"{variant.variant_name}: expect.{path}: {why}"
-        for variant in loaded.variants
-        for path, why in senseless(variant.expect, variant.device.qdisc.kind)
-    ]
-    if problems:
-        raise ScenarioError(problems)

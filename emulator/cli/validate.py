@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from emulator.cli.options import add_scenario_arguments, all_sets
+from emulator.cli.options import add_scenario_arguments, all_sets, check_expectations
 
 if TYPE_CHECKING:
     from emulator.scenario import LoadedScenario
@@ -28,6 +28,7 @@ def run(args: argparse.Namespace) -> int:
 
     loaded = load_scenario(args.scenario, all_sets(args))
     check_cpus(loaded)
+    check_expectations(loaded)
     if args.effective:
         sys.stdout.write(to_yaml(loaded.effective()))
         for warning in loaded.warnings:

@@ -28,9 +28,9 @@ from emulator.kernel.skb import POOL, SKB, SKBS_MAX
 
 QDISCS_MAX = 32
 RING_SLOTS_MAX = 524288  # room for resizing a ring of 100000, and for pfifo_fast with three such bands
-FQ_FLOWS_MAX = 65536 + 16384
-SFQ_SLOTS_MAX = 65536 + 4096
-SFQ_BUCKETS_MAX = 65536 + 16384
+FQ_FLOWS_MAX = 2 * 65536  # both devices with as many as fq_codel allows
+SFQ_SLOTS_MAX = 2 * 65536
+SFQ_BUCKETS_MAX = 2 * 65536
 
 PARAMS = np.dtype(
     [

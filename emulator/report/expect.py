@@ -72,7 +72,11 @@ def evaluate(expectations: Iterable[Expectation], summary: Mapping[str, Any]) ->
 def with_expectations(summary: Mapping[str, Any], results: list[ExpectationResult]) -> dict[str, Any]:
     """The summary with its `expectations`, and the exit code that follows from them."""
     codes = [summary["exit_code"], *(ExitCode.OK if r.ok else ExitCode.CHECK_FAILED for r in results)]
-    return {**summary, "expectations": to_plain(results), "exit_code": severest(codes)}
+    failed = sum(not r.ok for r in results)
+    verdict = summary["verdict"]
+    if failed and verdict == "ok":
+        verdict = f"{failed} of {len(results)} expectations failed"
+    return {**summary, "expectations": to_plain(results), "verdict": verdict, "exit_code": severest(codes)}
 
 
 def _evaluate(e: Expectation, summary: Mapping[str, Any]) -> ExpectationResult:

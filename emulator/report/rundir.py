@@ -18,11 +18,14 @@ ended, so a later crash loses none of the earlier ones. A directory that holds a
 
 import contextlib
 import csv
+import fcntl
 import io
 import json
 import math
 import os
 import re
+import stat
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -81,6 +84,8 @@ class ResultsDirectory:
             "variants": [],
         }
         with _said(path):
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock()
             _claim(path)
             self._write_manifest()
 
@@ -97,8 +102,19 @@ class ResultsDirectory:
             return None
         results = cls.__new__(cls)
         results.path = path
+        results._lock()
         results._manifest = {**found, **manifest}
         return results
+
+    def _lock(self) -> None:
+        """Keep others out for as long as this object, or its process, lives. CannotRun if they were first."""
+        handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._unlock = weakref.finalize(self, os.close, handle)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._unlock()
+            raise CannotRun(f"another run is writing its results to {self.path}; choose another --out DIR") from None
 
     @property
     def manifest(self) -> Mapping[str, Any]:
@@ -144,6 +160,7 @@ class ResultsDirectory:
             self._manifest["complete"] = True
             self._manifest["exit_code"] = document["exit_code"]
             self._write_manifest()
+        self._unlock()
 
     def _folder_name(self, name: str) -> str:
         """Like the variant's name, different from the others', whatever case a file system keeps."""
@@ -188,8 +205,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _claim(path: Path) -> None:
-    """Make `path` a directory for results; earlier results in it are removed, anything else is refused."""
-    path.mkdir(parents=True, exist_ok=True)
+    """Make the directory `path` one for results; earlier results in it are removed, anything else is refused."""
     if not any(path.iterdir()):
         return
     if not _is_results(path):
@@ -204,8 +220,10 @@ def _claim(path: Path) -> None:
 
 def _is_results(path: Path) -> bool:
     try:
+        if not stat.S_ISREG((path / MANIFEST).lstat().st_mode):
+            return False
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return False
     return isinstance(manifest, dict) and manifest.get("kind") == KIND
 

@@ -109,8 +109,8 @@ def _pair(base: Summary, other: Summary) -> str:
         )
     if same_rtt:
         return (
-            f"{label(other)} left the ping's RTT as it was with {label(base)} ({ms(b)} against {ms(a)},"
-            f" {_relative(a, b)}){_at_goodput(base, other)}{tail}"
+            f"no clear difference in the ping's RTT: {ms(b)} with {label(other)} against {ms(a)} with {label(base)}"
+            f" ({_relative(a, b)}, within its spread){_at_goodput(base, other)}{tail}"
         )
     verb = "cut" if b < a else "raised"
     return (

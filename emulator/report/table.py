@@ -111,9 +111,10 @@ def _line(label: str, cells: list[str], label_width: int, widths: list[int]) -> 
 
 
 def legend(summaries: Sequence[Summary]) -> str:
-    """Full names of the columns that had to be cut, a line each."""
+    """Full names of the columns that had to be cut, a line each; what the counts count."""
     named = zip(headers(summaries), summaries, strict=True)
-    return "".join(f"{header}: {s['name']}\n" for header, s in named if header != s["name"])
+    cut = "".join(f"{header}: {s['name']}\n" for header, s in named if header != s["name"])
+    return f"{cut}(XOFF, requeues, dropped and timeouts count from the start, warm-up included)\n"
 
 
 def _scaled(pps: float | None, divisor: float) -> str:

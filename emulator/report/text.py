@@ -19,6 +19,7 @@ def variant_text(s: Summary) -> str:
     """Everything about one variant, ending in a newline."""
     parts = [
         [_title(s)],
+        _scope(),
         _failure(s),
         [line for q in s["qdiscs"] if q["dev"] == s["dev"] for line in qdisc_lines(q)],
         _ping(s),
@@ -47,10 +48,15 @@ def _title(s: Summary) -> str:
         f"BQL {bql['variant']}" if bql else "",
         f"tx-usecs {bql['tx_usecs']:g}" if bql and bql["tx_usecs"] is not None else "",
         qdisc["kind"] if qdisc else "",
-        f"{sig(s['duration_s'])} s, {s['clock']} clock",
+        f"{sig(s['duration_s'])} s measured, {s['clock']} clock",
     ]
     title = f"== {s['name']}: {', '.join(f for f in facts if f)} "
     return title + "=" * max(2, WIDTH - len(title))
+
+
+def _scope() -> list[str]:
+    """Said once, so that nobody divides a counter by the measured time."""
+    return ["(counters: since the start, warm-up included; all else: of the time measured)"]
 
 
 def _failure(s: Summary) -> list[str]:

@@ -98,7 +98,7 @@ def _run(
         invocation.process_started_ns = 0
         summary = with_expectations(summarise(measurement), evaluate(variant.expect, summarise(measurement)))
         summaries.append(summary)
-        events.append({"variant": variant.variant_name, "verdict": measurement.verdict, "notes": measurement.warnings})
+        events.append({"variant": variant.variant_name, "verdict": summary["verdict"], "notes": measurement.warnings})
         if results:
             with _noted(trouble):
                 results.write_variant(measurement, summary)
@@ -119,6 +119,9 @@ def _run(
         print_report(document, sys.stdout)
         if results and not trouble:
             print(f"results in {results.path}")
+        for summary in summaries:
+            if summary["verdict"] != "ok":
+                print(f"{summary['name']}: {summary['verdict']}; timing was {summary['timing']['verdict']}")
     for line in trouble[:1]:  # the others have the same cause
         print(f"emulator: error: {line}", file=sys.stderr)
     if failure:

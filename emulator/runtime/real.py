@@ -132,7 +132,10 @@ class _RealRun:
                 self._outcome.end(*_INTERRUPTED if interrupted else (str(failure), ExitCode.AGENT_FAILED))
             finally:
                 self._stop()
-        return measure(self._scenario, self._segment, self._seats, self._sampler, self._final_facts())
+        try:
+            return measure(self._scenario, self._segment, self._seats, self._sampler, self._final_facts())
+        except (ValueError, IndexError) as error:
+            raise AgentFailure(f"the segment is damaged, nothing can be read from it: {error}") from None
 
     def _handles(self) -> list[AgentHandle]:
         return [self._handle(index) for index in range(len(self._processes))]
@@ -286,8 +289,17 @@ class _RealRun:
                 self._hear(wait_ms=2)
         if len(self._processes):
             wake_helpers()  # the exit codes come through the fork server
-            self._outcome.notes.extend(terminate(self._living(), lambda: None))
+            for line in terminate(self._living(), lambda: None):
+                self._outcome.notes.append(line)
+                if "SIGTERM" not in line:  # on SIGTERM an agent still leaves with empty hands
+                    self._not_at_rest(line)
             self._processes.join(1.0)
+
+    def _not_at_rest(self, line: str) -> None:
+        """An agent was ended in the middle of something: what it had in its hands is missing in the counts."""
+        index = next(i for i, seat in enumerate(self._seats) if f" {seat.name} " in line)
+        self._facts.exits[index] = line
+        self._outcome.end(line, ExitCode.AGENT_FAILED)
 
     def _living(self) -> list[AgentHandle]:
         """Whoever has not failed; those that have are killed at once."""

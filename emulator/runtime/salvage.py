@@ -18,6 +18,7 @@ from emulator.report.rundir import ResultsDirectory
 from emulator.report.summary import summarise
 from emulator.runtime.measure import RunFacts, measure
 from emulator.runtime.placement import Seat
+from emulator.runtime.rundir.files import read_json
 from emulator.runtime.sampler import Sampler
 from emulator.runtime.segment import Segment
 from emulator.scenario.model import Scenario
@@ -41,7 +42,7 @@ def salvage(run_dir: Path) -> str | None:
     if not (run_dir / _PLAN).exists():
         return None
     try:
-        plan = json.loads((run_dir / _PLAN).read_text())
+        plan = read_json(run_dir / _PLAN)
         scenario = Scenario.model_validate(plan["scenario"]).named(plan["variant"])
         seats = [Seat(**seat) for seat in plan["seats"]]
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -24,6 +24,8 @@ def list_skbs(net: Any, head: int) -> list[int]:
     found = []
     skb = int(head)
     while skb:
+        if not 0 < skb < SKBS_MAX:
+            raise ValueError(f"a list of packets leads to {skb}, which is none")
         found.append(skb)
         if len(found) >= SKBS_MAX:
             raise ValueError(_CYCLE)

@@ -60,11 +60,22 @@ def _impossible_device(device: Device) -> Iterator[Finding]:
             f"allowed: 1..{device.num_tx_queues}, or more num_tx_queues",
         )
     for key, qdisc in (("qdisc", device.qdisc), ("peer_qdisc", device.peer_qdisc)):
+        if isinstance(qdisc, Sfq) and "limit" in qdisc.model_fields_set and _sfq_limit(qdisc) == 1:
+            yield (
+                (("device", key, "limit"), ("device", key, "flows"), ("device", key, "depth")),
+                f"sfq with {qdisc.flows} flows of {qdisc.depth} packets and {qdisc.divisor} buckets comes to a limit "
+                "of 1, which the kernel refuses (-EINVAL); write more flows or a greater depth",
+            )
         if isinstance(qdisc, PfifoFast) and device.txqueuelen == 0:
             yield (
                 (("device", "txqueuelen"), ("device", key, "kind")),
                 "pfifo_fast with txqueuelen 0 is refused by the kernel (-EINVAL); write a txqueuelen of 1p or more",
             )
+
+
+def _sfq_limit(qdisc: Sfq) -> int:
+    """The limit that sfq_change() comes to."""
+    return min(qdisc.limit, qdisc.depth * min(qdisc.flows, qdisc.divisor))
 
 
 def odd(s: Scenario) -> Iterator[Finding]:

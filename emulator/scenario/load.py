@@ -112,6 +112,11 @@ def check_cpus(loaded: LoadedScenario, allowed: Collection[int] | None = None) -
     _raise(_find(loaded.placed, lambda scenario: checks.absent_cpus(scenario, cpus)))
 
 
+def check_expectations(loaded: LoadedScenario, senseless: Callable[[Scenario], Iterable[tuple[str, str]]]) -> None:
+    """ScenarioError for each expectation that no run could meet: ``senseless`` gives (path as written, why)."""
+    _raise(_find(loaded.placed, lambda scenario: ((((("expect", path),), why)) for path, why in senseless(scenario))))
+
+
 class _InvalidError(Exception):
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__()

@@ -43,6 +43,7 @@ Measuring = Annotated[int, duration("1ms", "1440min", "s")]
 WarmingUp = Annotated[int, duration("0ns", "1440min", "s")]
 
 LONGEST_NAME = 64
+LONGEST_TX_QUEUE = 75_000  # both devices with pfifo_fast, three rings each, still find room in the segment
 SHORTEST_STALL = 4  # jiffies
 
 
@@ -107,7 +108,7 @@ class Device(Strict):
     num_tx_queues: Annotated[int, whole(1, 8)] = 6
     """allocated; 1 makes the root qdisc ONETXQUEUE"""
     real_num_tx_queues: Annotated[int, whole(1, 8)] = 1
-    txqueuelen: Annotated[int, packets(0, 1_000_000)] = 1000
+    txqueuelen: Annotated[int, packets(0, LONGEST_TX_QUEUE)] = 1000
     mtu: Annotated[int, whole(68, 65535)] = 1500
     """bytes, without the ethernet header"""
     bql: Bql = Bql()

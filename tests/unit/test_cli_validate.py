@@ -61,3 +61,11 @@ def test_effective_is_a_scenario_of_the_same_meaning(file: Path, capsys: pytest.
 def test_what_is_no_file_is_one_line(file: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", str(file.parent / name)]) == 2
     assert re.fullmatch(r".*:1:1: .*\n", capsys.readouterr().err)
+
+
+def test_an_expectation_that_no_run_could_meet_is_a_fault(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(file.read_text() + "expect: {rtt.avgg: <= 3ms}\n")
+    assert main(["validate", str(file)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{file}:4:")
+    assert "expect.rtt.avgg" in line

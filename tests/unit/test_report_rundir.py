@@ -178,3 +178,19 @@ def test_two_runs_of_one_second_have_two_directories(tmp_path):
     assert [p.name for p in made] == [f"dark-buffer-20250102-030405{end}" for end in ("", "-2", "-3")]
     assert all(p.is_dir() for p in made)
     write(made[1], "stock")
+
+
+def test_a_directory_is_written_by_one_run_at_a_time(tmp_path):
+    first = ResultsDirectory(tmp_path / "o", MANIFEST)
+    with pytest.raises(CannotRun, match="another run is writing its results"):
+        ResultsDirectory(tmp_path / "o", MANIFEST)
+    first.finish(run_document([], scenario={}, host={}, command_line=[], exit_code=0))
+    ResultsDirectory(tmp_path / "o", MANIFEST)
+
+
+def test_a_manifest_that_is_no_file_or_nests_too_deeply_is_not_ours(tmp_path):
+    for name, make in (("fifo", os.mkfifo), ("deep", lambda path: path.write_text("[" * 100_000))):
+        (tmp_path / name).mkdir()
+        make(tmp_path / name / "run.json")
+        with pytest.raises(CannotRun, match="holds no results of ours"):
+            ResultsDirectory(tmp_path / name, MANIFEST)

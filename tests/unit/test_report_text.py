@@ -116,7 +116,8 @@ def summaries(*changed):
 
 
 STOCK = """\
-== stock: BQL off, fq_codel, 20.0 s, real clock ================================
+== stock: BQL off, fq_codel, 20.0 s measured, real clock =======================
+(counters: since the start, warm-up included; all else: of the time measured)
 qdisc fq_codel 8001: dev veth0 root limit 10240p flows 1024 quantum 1514 target
   5ms interval 100ms memory_limit 32Mb ecn drop_batch 64
  Sent 13392384 bytes 209256 pkt (dropped 51000, overlimits 0 requeues 3265)
@@ -158,7 +159,9 @@ def test_a_variant_to_the_letter():
 
 def test_bql_has_both_views_to_the_letter():
     assert V7_BQL in variant_text(summaries()[1])
-    assert variant_text(summaries()[1]).startswith("== v7: BQL v7, tx-usecs 100, fq_codel, 20.0 s, real clock ===")
+    assert variant_text(summaries()[1]).startswith(
+        "== v7: BQL v7, tx-usecs 100, fq_codel, 20.0 s measured, real clock ==="
+    )
 
 
 COMPARED = """\
@@ -179,6 +182,7 @@ qdisc requeues                        3265                 17
 qdisc dropped, pkts                  51000              51000
 watchdog timeouts                        0                  0
 timing                                fair               fair
+(XOFF, requeues, dropped and timeouts count from the start, warm-up included)
 """
 
 

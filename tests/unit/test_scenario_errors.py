@@ -133,6 +133,10 @@ def test_fields(tmp_path: Path, text: str, line: str) -> None:
             "netfilter: {rules: 1}",
             "1:20: netfilter.rules: 1 rules cost nothing under 'host: none'; give a host profile,",
         ),
+        (
+            "device: {qdisc: {kind: sfq, limit: 2p, flows: 1, depth: 1p}}",
+            "1:36: device.qdisc.limit: sfq with 1 flows of 1 packets and 1024 buckets comes to a limit of 1, which",
+        ),
         ("flood: {threads: 2, cpus: [0]}", "1:27: flood.cpus: 1 CPUs for 2 threads; write one a thread, or null"),
         (
             "ping: {interval: 100us}\nduration: 20s",
