@@ -26,8 +26,10 @@ def add_parser(verbs: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run it; the exit code is that of the worst variant."""
     from emulator.runtime.compiled import is_compiled
+    from emulator.runtime.limits import check_limits
     from emulator.runtime.processes import shut_down, warm_up
 
+    check_limits()
     try:
         if is_compiled():
             warm_up()  # the fork server loads the compiled code while this process does the rest
