@@ -66,5 +66,6 @@ def test_table_for_people():
     assert done.stdout.splitlines() == [
         "litmus  barrier              n   forbidden outcome",
         "mp      rel/acq           1000                   0",
+        "without a barrier (none) the forbidden outcome may be seen, and on most CPUs is; with one it must be 0",
     ]
     assert (done.returncode, done.stderr) == (0, "")
