@@ -130,13 +130,25 @@ def launch(tmp_path, compiled):
             command += ["--out", str(results)]
         with stdout.open("w") as out, stderr.open("w") as err:
             given = {"stdin": subprocess.DEVNULL, "stdout": out, "stderr": err, **streams}
-            process = subprocess.Popen([*command, *arguments], start_new_session=True, cwd=tmp_path, **given)
+            process = subprocess.Popen(
+                [*command, *arguments],
+                start_new_session=True,
+                cwd=tmp_path,
+                preexec_fn=_as_from_a_terminal,
+                **given,
+            )
         launched.append(Launch(process, stdout, stderr, results))
         return launched[-1]
 
     yield start
     for one in launched:
         one.destroy()
+
+
+def _as_from_a_terminal():
+    """A shell without job control starts what is in its background with SIGINT ignored, and that is inherited."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _session(session):
