@@ -19,6 +19,7 @@ from emulator.kernel.sched import dev_queue_xmit, net_tx_action_step, softirq_pe
 from emulator.kernel.skb import KIND_FLOOD, alloc_skb
 
 _SKB_OVERHEAD = 704  # truesize of a small packet beyond its bytes
+_YIELD_NS = 20_000  # how long others on this CPU wait at most; a yield costs half a microsecond
 _SPIN_NS = 60_000  # waits shorter than a sleep's latency are spun
 
 
@@ -82,6 +83,7 @@ def flood_cycle(nets, agents, index, budget_ns):
     cpu = net.cpus[words.cpu]
     started = local_clock(cpu)
     now = started
+    yielded = started
     work = 0
     if words.next_ns == 0:
         words.next_ns = started
@@ -92,9 +94,10 @@ def flood_cycle(nets, agents, index, budget_ns):
                 break
             work += 1
             busy = True
-        if words.yields != 0:
-            sched_yield()
         now = local_clock(cpu)
+        if words.yields != 0 and now - yielded >= _YIELD_NS:
+            sched_yield()
+            yielded = now
         if not busy and words.interval_ns > 0:
             if words.next_ns - now > _SPIN_NS:
                 nap(cpu, words, words.next_ns - now - _SPIN_NS)
