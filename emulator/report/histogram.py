@@ -56,6 +56,22 @@ def bucket_bounds(index: int) -> tuple[int, int]:
     return low, low + (1 << shift) - 1
 
 
+def histogram_of(values: NDArray[np.int64]) -> Hist:
+    """The distribution of whole numbers; a negative one counts as 0."""
+    values = np.maximum(values.astype(np.int64), 0)
+    if len(values) == 0:
+        return Hist()
+    counts = np.bincount(_bucket_indices(values), minlength=BUCKETS).astype(np.int64)
+    return Hist(len(values), int(values.sum()), int(values.min()), int(values.max()), counts)
+
+
+def _bucket_indices(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    shifts = np.zeros_like(values)
+    for shift in range(1, 64 - SUB_BITS):
+        shifts += (values >> shift) >= SUB
+    return np.minimum(shifts * SUB + (values >> shifts), BUCKETS - 1)
+
+
 def merge(hists: list[Hist]) -> Hist:
     """One distribution of all values of several."""
     filled = [h for h in hists if h.n]
