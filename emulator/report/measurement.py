@@ -30,9 +30,10 @@ from emulator.report.histogram import Hist
 Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-SERIES = ("limit", "inflight", "ring", "backlog", "received")
+SERIES = ("limit", "inflight", "ring", "backlog", "received", "drv_xoff", "stack_xoff", "state")
 """columns of `series` beside `t_s` (seconds since the measured window began): DQL limit, packets in flight, entries in
-the ring, packets in the qdisc, packets of the flood received so far (cumulative, from any start)"""
+the ring, packets in the qdisc, packets of the flood received so far, times that DRV_XOFF and STACK_XOFF were set so far
+(all three cumulative, from any start), and the stop bits of that moment: 1 DRV_XOFF, 2 STACK_XOFF"""
 
 FLOOD_LABEL = "flood"
 
