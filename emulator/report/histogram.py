@@ -61,11 +61,12 @@ def histogram_of(values: NDArray[np.int64]) -> Hist:
     values = np.maximum(values.astype(np.int64), 0)
     if len(values) == 0:
         return Hist()
-    counts = np.bincount(_bucket_indices(values), minlength=BUCKETS).astype(np.int64)
+    counts = np.bincount(bucket_indices(values), minlength=BUCKETS).astype(np.int64)
     return Hist(len(values), int(values.sum()), int(values.min()), int(values.max()), counts)
 
 
-def _bucket_indices(values: NDArray[np.int64]) -> NDArray[np.int64]:
+def bucket_indices(values: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The bucket of each whole number from 0 up."""
     shifts = np.zeros_like(values)
     for shift in range(1, 64 - SUB_BITS):
         shifts += (values >> shift) >= SUB

@@ -93,7 +93,7 @@ def _goodput_pps(m: VariantMeasurement) -> float | None:
 
 def _goodput_spread(m: VariantMeasurement) -> dict[str, Any]:
     """Goodput of up to ten equal parts of the window: how steady it was."""
-    parts, window_s = _sub_rates(m.series.get("t_s"), m.series.get("received"), m.duration_s)
+    parts, window_s = sub_rates(m.series.get("t_s"), m.series.get("received"), m.duration_s)
     return {
         "n": len(parts),
         "window_s": window_s,
@@ -103,7 +103,7 @@ def _goodput_spread(m: VariantMeasurement) -> dict[str, Any]:
     }
 
 
-def _sub_rates(
+def sub_rates(
     t_s: NDArray[np.float64] | None, received: NDArray[np.float64] | None, duration_s: float
 ) -> tuple[NDArray[np.float64], float | None]:
     """(packets a second in equal parts of what was sampled, their length); each part has at least two samples."""
