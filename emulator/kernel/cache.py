@@ -13,7 +13,12 @@ from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parent.parent
-_COMPILED = ("kernel/**/*.py", "agents/*.py", "runtime/clocksource.py")  # whatever holds a @kernel function
+_COMPILED = (  # whatever holds a @kernel function
+    "kernel/**/*.py",
+    "agents/*.py",
+    "runtime/clocksource.py",
+    "runtime/virtual_steps.py",
+)
 
 
 @cache

@@ -75,9 +75,14 @@ COSTS = np.dtype(
         ("gro_receive", "i8"),
         ("stack_rx", "i8"),  # delivery of a packet above GRO, without rules
         ("completion", "i8"),
-        ("napi_wakeup", "i8"),
+        ("napi_poll", "i8"),  # a poll, whatever it finds: begin, complete, bottom halves on
+        ("napi_wakeup", "i8"),  # from napi_schedule to the first poll of a sleeping NAPI thread
         ("echo_reply", "i8"),
-        ("_line", "i8", 6),
+        ("return_path", "i8"),  # latency: from a reply above GRO to ping, its sendto and recvmsg included
+        ("timer_slack", "i8"),  # latency: how late a sleeper's timer may fire
+        ("cache_line", "i8"),  # a shared line that another CPU had last
+        ("lock_handover", "i8"),  # a lock that another CPU held last
+        ("_line", "i8", 1),
     ],
     align=True,
 )

@@ -8,7 +8,8 @@ go. That burst is what sets the DQL limit's floor of 16.
 ::
 
     GRO   rx_list          collected, in order
-          flushing         the part of it that is being delivered, one packet a step (receive.py)
+          flushing         the part of it that is being delivered, one packet after the other (receive.py)
+          paid             1 while the first of these has been paid for and not yet delivered
 
 Owner: NAPI ownership. Upstream: gro_normal_one, gro_normal_list (include/net/gro.h), napi_gro_receive (net/core/gro.c).
 """
@@ -21,7 +22,14 @@ from emulator.kernel.qdisc.base import SKB_LIST, list_append, list_pop
 GRO_NORMAL_BATCH = 8
 
 GRO = np.dtype(
-    [("rx_list", SKB_LIST), ("flushing", SKB_LIST), ("normal_batch", "i8"), ("flushes", "i8"), ("_line", "i8", 2)],
+    [
+        ("rx_list", SKB_LIST),
+        ("flushing", SKB_LIST),
+        ("normal_batch", "i8"),
+        ("flushes", "i8"),
+        ("paid", "i8"),
+        ("_line", "i8", 1),
+    ],
     align=True,
 )
 

@@ -7,7 +7,8 @@ Which is which on x86: the machine reorders only a store with a later load, so `
 the compiler, while ``smp_mb`` is an instruction; a read-modify-write is a full barrier. The source is written for the
 kernel's weaker model all the same: each fence carries a label and names the fence it pairs with.
 
-Spinlock. ``owner`` is 0 when free, otherwise 1 + the number of the CPU context that holds it. A waiter spins with
+Spinlock. ``owner`` is 0 when free, otherwise 1 + the number of the CPU context that holds it; ``holder`` remembers the
+last one under the virtual clock, where a lock costs something when it changes hands. A waiter spins with
 pause, then yields. A lock whose owner is no longer online is reported as a fault and never waited for (docs: *locks
 live in the segment and hold their owner*); so is waiting while the run is being torn down.
 """
@@ -43,6 +44,7 @@ smp_wmb = _words.smp_wmb
 xchg = _words.xchg
 
 __all__ = [
+    "LINE",
     "READ_ONCE",
     "SPINLOCK",
     "WRITE_ONCE",
@@ -73,6 +75,7 @@ __all__ = [
     "spin_lock",
     "spin_trylock",
     "spin_unlock",
+    "take_line",
     "test_and_clear_bit",
     "test_and_set_bit",
     "test_bit",
@@ -154,16 +157,31 @@ def test_and_clear_bit(place, key, bit):
     return (atomic_fetch_and(place, key, ~(1 << bit)) >> bit) & 1 != 0
 
 
-SPINLOCK = np.dtype([("owner", "i8")], align=True)
+SPINLOCK = np.dtype([("owner", "i8"), ("holder", "i8")], align=True)
+LINE = np.dtype([("holder", "i8")], align=True)
+"""A cache line that CPUs hand to each other; ``holder``: 1 + the CPU that had it last, kept under the virtual clock."""
 
 _SPINS_BEFORE_YIELD = 200
 _YIELDS_BEFORE_CHECK = 4
 
 
 @kernel
+def take_line(cpu, line, cost_ns):
+    """Virtual clock: pay for a cache line, or a lock, that another CPU had last. On metal the machine sees to that."""
+    if cpu.virtual != 0 and line.holder != cpu.id + 1:
+        if line.holder != 0:
+            cpu.stats.burnt_ns += cost_ns
+            cpu.now_ns += cost_ns
+        line.holder = cpu.id + 1
+
+
+@kernel
 def spin_trylock(cpu, lock):
     """Take the lock if it is free; whether it was taken. Acquire."""
-    return READ_ONCE(lock, "owner") == 0 and cmpxchg(lock, "owner", 0, cpu.id + 1) == 0
+    if READ_ONCE(lock, "owner") != 0 or cmpxchg(lock, "owner", 0, cpu.id + 1) != 0:
+        return False
+    take_line(cpu, lock, cpu.costs.lock_handover)
+    return True
 
 
 @kernel
@@ -174,6 +192,8 @@ def spin_lock(net, cpu, lock):
     """
     if cmpxchg(lock, "owner", 0, cpu.id + 1) != 0:
         _spin_lock_slowpath(net, cpu, lock)
+    else:
+        take_line(cpu, lock, cpu.costs.lock_handover)
 
 
 @kernel

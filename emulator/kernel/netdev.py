@@ -29,6 +29,7 @@ from emulator.kernel.hist import HIST, hist_add, hist_clear
 from emulator.kernel.jit import kernel, s32, u32
 from emulator.kernel.memory import (
     FAULT_DQL_BUG,
+    LINE,
     READ_ONCE,
     WRITE_ONCE,
     clear_bit,
@@ -36,6 +37,7 @@ from emulator.kernel.memory import (
     smp_mb,
     smp_mb_after_atomic,
     smp_mb_before_atomic,
+    take_line,
     test_and_clear_bit,
     test_and_set_bit,
 )
@@ -49,7 +51,8 @@ ANY_XOFF_OR_FROZEN = ANY_XOFF | FROZEN
 TXQ = np.dtype(
     [
         ("state", "i8"),
-        ("_state_line", "i8", 7),
+        ("line", LINE),  # this line and the DQL's, which change hands with it
+        ("_state_line", "i8", 6),
         ("trans_start", "i8"),  # jiffies
         ("drv_xoff", "i8"),  # times DRV_XOFF was set
         ("stack_xoff", "i8"),  # times STACK_XOFF was set and stayed
@@ -149,6 +152,7 @@ def txq_trans_cond_update(cpu, txq):
 @kernel
 def netdev_tx_sent_queue(net, cpu, txq, count):
     """Charge ``count`` units to the queue and stop it when over the limit. Caller serialises (veth: producer_lock)."""
+    take_line(cpu, txq.line, cpu.costs.cache_line)
     dql = txq.dql
     now = jiffies(cpu) if READ_ONCE(dql, "stall_thrs") != 0 else 0
     dql_queued(dql, count, now)
@@ -172,6 +176,7 @@ def netdev_tx_completed_queue(net, cpu, txq, count):
     """
     if count == 0:
         return False
+    take_line(cpu, txq.line, cpu.costs.cache_line)
     dql = txq.dql
     now_ns = local_clock(cpu)
     inflight = u32(READ_ONCE(dql, "num_queued") - dql.num_completed)

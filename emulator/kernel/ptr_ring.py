@@ -40,7 +40,7 @@ PTR_RING = np.dtype(
     [
         ("producer", "i8"),
         ("producer_lock", SPINLOCK),
-        ("_producer_line", "i8", 6),
+        ("_producer_line", "i8", 5),
         ("consumer_head", "i8"),
         ("consumer_tail", "i8"),
         ("_consumer_line", "i8", 6),

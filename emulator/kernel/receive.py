@@ -21,6 +21,7 @@ Upstream: ip_rcv to udp_rcv/icmp_echo (net/ipv4); the flows and their checks are
 import numpy as np
 
 from emulator.kernel.clock import charge, local_clock
+from emulator.kernel.gro import gro_next
 from emulator.kernel.jit import kernel
 from emulator.kernel.memory import READ_ONCE, WRITE_ONCE
 from emulator.kernel.netfilter import nf_hook
@@ -68,10 +69,23 @@ def payload_check(seq, flow):
 
 
 @kernel
+def gro_deliver_step(net, cpu, dev, gro):
+    """Half a packet of a flush: pay for the first one, or, once that is done, deliver it.
+
+    Two steps, so that what a packet sets off (a reply, a probe's arrival) happens after the time that it took.
+    """
+    if gro.paid == 0:
+        gro.paid = 1
+        charge(cpu, cpu.costs.stack_rx)
+        nf_hook(net, cpu, dev, gro.flushing.head)
+    else:
+        gro.paid = 0
+        netif_receive_skb(net, cpu, dev, gro_next(net, gro))
+
+
+@kernel
 def netif_receive_skb(net, cpu, dev, skb):
-    """Take one packet up the stack of ``dev``: pay for it, verify it, consume or answer it."""
-    charge(cpu, cpu.costs.stack_rx)
-    nf_hook(net, cpu, dev, skb)
+    """Deliver one packet that has been paid for on ``dev``: verify it, consume or answer it."""
     packet = net.skbs[skb]
     stats = cpu.dev[dev.ifindex]
     stats.rx_packets += 1
@@ -81,7 +95,7 @@ def netif_receive_skb(net, cpu, dev, skb):
         _icmp_echo(net, cpu, dev, skb)
         return
     if packet.kind == KIND_ECHO_REPLY:
-        WRITE_ONCE(net.probes[packet.seq - 1], "received_ns", local_clock(cpu))
+        WRITE_ONCE(net.probes[packet.seq - 1], "received_ns", local_clock(cpu) + cpu.costs.return_path)
     consume_skb(net, cpu, skb)
 
 

@@ -56,7 +56,7 @@ POOL = np.dtype(
     [
         ("lock", SPINLOCK),
         ("depot_count", "i8"),
-        ("_line", "i8", 6),
+        ("_line", "i8", 5),
         ("depot", "i4", SKBS_MAX),
     ],
     align=True,

@@ -3,7 +3,7 @@
 A poll is a state machine of short steps (veth.py), because a step is what both clocks schedule. The order here:
 
 1. a qdisc run that this CPU began (an echo reply through a qdisc, or NET_TX) goes on until it ends;
-2. the packets of a GRO flush are delivered, one a step, each paying its netfilter cost;
+2. the packets of a GRO flush are delivered, two steps each: the netfilter cost, then the packet;
 3. the poll goes on: one ring entry, or its end;
 4. between polls, where the kernel thread enables bottom halves, the NET_TX softirq runs: the queues that this poll
    woke;
@@ -12,11 +12,10 @@ A poll is a state machine of short steps (veth.py), because a step is what both 
 Upstream: napi_threaded_poll_loop (net/core/dev.c).
 """
 
-from emulator.kernel.gro import gro_next
 from emulator.kernel.jit import kernel
 from emulator.kernel.memory import READ_ONCE
 from emulator.kernel.napi import SCHED_THREADED
-from emulator.kernel.receive import netif_receive_skb
+from emulator.kernel.receive import gro_deliver_step
 from emulator.kernel.sched import net_tx_action_step, qdisc_run_step, softirq_pending
 from emulator.kernel.veth import POLL_IDLE, veth_poll_begin, veth_poll_step
 
@@ -28,7 +27,7 @@ def napi_threaded_step(net, cpu, dev, rq):
         qdisc_run_step(net, cpu)
         return True
     if rq.gro.flushing.head != 0:
-        netif_receive_skb(net, cpu, dev, gro_next(net, rq.gro))
+        gro_deliver_step(net, cpu, dev, rq.gro)
         return True
     if rq.phase != POLL_IDLE:
         veth_poll_step(net, cpu, dev, rq)

@@ -162,6 +162,7 @@ def veth_kick(rq):
 def veth_poll_begin(net, cpu, dev, rq):
     """Start of a poll: a window that began in this CPU's future is pulled back to now; what is due is completed."""
     rq.done = 0
+    charge(cpu, cpu.costs.napi_poll)
     if dev.bql_variant >= VARIANT_V6:
         now = local_clock(cpu)
         rq.bql_time_ns = min(rq.bql_time_ns, now)

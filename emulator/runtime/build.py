@@ -11,7 +11,7 @@ from typing import Any
 
 from emulator.agents.words import IDLE_POLICIES, ROLES
 from emulator.errors import ScenarioError
-from emulator.kernel.clock import HZ
+from emulator.kernel.clock import COSTS, HZ
 from emulator.kernel.device import NETDEV_UP
 from emulator.kernel.dql import BITS_PER_LONG, DQL_MAX_LIMIT, UINT_MAX
 from emulator.kernel.netfilter import MODE_BURN, MODE_WALK, rules_init
@@ -65,6 +65,10 @@ def _cpu(cpu: Any, index: int, scenario: Scenario, clock: ClockParams) -> None:
     cpu.online = 1
     cpu.tsc_base, cpu.ns_base, cpu.tsc_mult = clock.tsc_base, clock.ns_base, clock.tsc_mult
     cpu.costs.stack_rx = scenario.stack_rx_ns
+    if scenario.clock == "virtual" and scenario.host is not None:
+        for name in COSTS.names or ():
+            if not name.startswith("_"):
+                setattr(cpu.costs, name, round(getattr(scenario.host, name)))
 
 
 def _agent(words: Any, index: int, seat: Seat, scenario: Scenario) -> None:
@@ -168,11 +172,11 @@ def _flows(net: Any, scenario: Scenario) -> None:
     for number, label in flow_labels(scenario).items():
         flow = net.flows[number]
         flow.used = 1
-        flow.hash = _flow_hash(scenario.seed, number)
+        flow.hash = mixed_bits(scenario.seed, number)
         flow.kind = {"ping request": KIND_ECHO_REQUEST, "ping reply": KIND_ECHO_REPLY}.get(label, KIND_FLOOD)
 
 
-def _flow_hash(seed: int, number: int) -> int:
+def mixed_bits(seed: int, number: int) -> int:
     """32 well mixed bits (splitmix64), so that flows fall into different buckets whatever the seed."""
     x = (seed * 64 + number + 1) * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & 0xFFFFFFFFFFFFFFFF

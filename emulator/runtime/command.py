@@ -60,6 +60,7 @@ def _run(
 ) -> int:
     from emulator.runtime.clocksource import calibrate
     from emulator.runtime.real import Invocation, run_variant
+    from emulator.runtime.virtual import run_virtual
 
     effective = loaded.effective()
     manifest = {
@@ -91,7 +92,10 @@ def _run(
             break
         progress.begin(variant.variant_name)
         try:
-            measurement = run_variant(variant, invocation)
+            if variant.clock == "virtual":
+                measurement = run_virtual(variant, lambda: interrupts.count > 0, progress.running)
+            else:
+                measurement = run_variant(variant, invocation)
         except EmulatorError as error:  # nothing was measured; what earlier variants measured is still reported
             failure = error
             break

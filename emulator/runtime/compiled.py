@@ -102,6 +102,7 @@ def entry_points() -> Iterator[tuple[Any, Any]]:
     from emulator.kernel.net import NET
     from emulator.runtime.clocksource import _segment_ns, _tightest
     from emulator.runtime.layout import HEADER
+    from emulator.runtime.virtual_steps import run_until
 
     nets, agents = (numba.typeof(np.zeros(1, dtype)) for dtype in (NET, AGENT))
     header = numba.typeof(np.zeros(1, HEADER)[0])
@@ -112,6 +113,7 @@ def entry_points() -> Iterator[tuple[Any, Any]]:
     yield watchdog_cycle, (nets, agents, i64, i64)
     yield drain_softirq, (nets, agents, i64)
     yield napi_close, (nets, agents, i64)
+    yield run_until, (nets, agents, i64, i64)
     yield publish, (header,)
     yield is_published, (header,)
     yield _tightest, (i64,)

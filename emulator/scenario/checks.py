@@ -12,6 +12,7 @@ from emulator.scenario.qdiscs import ETH_HLEN, PfifoFast, Sfq
 from emulator.scenario.units import format_duration
 
 MAX_PROBES = 131_072
+SHORTEST_PACKET_NS = 10
 
 Finding = tuple[tuple[Path, ...], str]
 
@@ -19,6 +20,8 @@ Finding = tuple[tuple[Path, ...], str]
 def impossible(s: Scenario) -> Iterator[Finding]:
     """What cannot run: errors."""
     yield from _impossible_device(s.device)
+    if s.clock == "virtual":
+        yield from _timeless(s)
     bql, rules = s.device.bql, s.netfilter
     if bql.variant == "v7" and bql.tx_usecs >= s.watchdog.timeout:
         yield (
@@ -50,6 +53,22 @@ def impossible(s: Scenario) -> Iterator[Finding]:
             (("flood", "threads"), ("flood", "rate"), ("ping",)),
             "nothing sends: no flood and no ping; give flood.threads and flood.rate, or a ping",
         )
+
+
+def _timeless(s: Scenario) -> Iterator[Finding]:
+    """What would take no virtual time, where nothing else makes time pass."""
+    if s.host is None:
+        text = "under 'clock: virtual' time passes only through what a host profile says; give one"
+        yield (("host",), ("clock",)), text
+    elif s.flooding and s.flood.rate is None and s.host.skb_build + s.host.qdisc_enqueue < SHORTEST_PACKET_NS:
+        text = (
+            f"the host profile's skb_build and qdisc_enqueue come to less than {SHORTEST_PACKET_NS} ns: a flood at "
+            "'rate: max' would send for ever at one moment of 'clock: virtual'; give them, or a rate"
+        )
+        yield (("host",), ("clock",), ("flood", "rate")), text
+    if s.netfilter.mode == "walk" and s.netfilter.rules > 0:
+        text = "walking real rules takes no time of 'clock: virtual'; write burn, which takes the host profile's"
+        yield (("netfilter", "mode"), ("clock",)), text
 
 
 def _impossible_device(device: Device) -> Iterator[Finding]:
@@ -99,6 +118,8 @@ def odd(s: Scenario) -> Iterator[Finding]:
 
 
 def _shared_cpus(s: Scenario) -> Iterator[Finding]:
+    if s.clock == "virtual":  # each agent has a CPU of its own
+        return
     flood_cpus = s.flood.cpus or ()
     if s.flooding and s.napi.cpu is not None and s.napi.cpu in flood_cpus:
         yield (("napi", "cpu"),), f"CPU {s.napi.cpu} is the flood's too: they take turns rather than run at once"
@@ -107,7 +128,9 @@ def _shared_cpus(s: Scenario) -> Iterator[Finding]:
 
 
 def absent_cpus(s: Scenario, allowed: Collection[int]) -> Iterator[Finding]:
-    """Pinned CPUs that this process may not run on."""
+    """Pinned CPUs that this process may not run on. Under the virtual clock nothing runs on them."""
+    if s.clock == "virtual":
+        return
     pinned: list[tuple[Path, int | None]] = [(("flood", "cpus", i), cpu) for i, cpu in enumerate(s.flood.cpus or ())]
     pinned += [(("napi", "cpu"), s.napi.cpu), (("napi", "peer_cpu"), s.napi.peer_cpu)]
     pinned += [(("watchdog", "cpu"), s.watchdog.cpu), (("ping", "cpu"), s.ping.cpu if s.ping else None)]

@@ -33,7 +33,7 @@ from emulator.scenario.units import (
     whole,
 )
 
-Clock = Literal["real"]
+Clock = Literal["real", "virtual"]
 BqlVariant = Literal["off", "v5", "v6", "v7"]
 Idle = Literal["spin", "yield", "futex"]
 Timing = Literal["ignore", "fair", "good"]

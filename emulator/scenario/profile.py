@@ -92,10 +92,20 @@ class HostProfile(Strict):
     """ns for one packet in GRO, up to the list"""
     completion: CostNs = 0.0
     """ns for one BQL completion, whatever its size"""
+    napi_poll: CostNs = 0.0
+    """ns for one poll, whatever it finds: begin, complete, bottom halves on"""
     napi_wakeup: CostNs = 0.0
     """ns from napi_schedule to the first poll of an idle NAPI thread"""
     echo_reply: CostNs = 0.0
     """ns to turn an echo request into its reply"""
+    return_path: CostNs = 0.0
+    """ns of an echo outside veth: ping's own system calls, and waking it for the reply"""
+    timer_slack: CostNs = 0.0
+    """ns by which a sleeper's timer may be late; how late, the seed says"""
+    cache_line: CostNs = 0.0
+    """ns to fetch a cache line that another CPU had last: the queue's BQL words"""
+    lock_handover: CostNs = 0.0
+    """ns to take a lock that another CPU held last"""
 
     def netfilter_cost_ns(self, nrules: int) -> int:
         """ns that `nrules` rules cost a packet: between points on a line, beyond the last with the last slope."""

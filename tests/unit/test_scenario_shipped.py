@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.scenario import LoadedScenario, load_profile, load_scenario, to_yaml
+from emulator.scenario import LoadedScenario, load_scenario, to_yaml
 from emulator.scenario.units import NS_PER_S
 
 FOLDER = Path(__file__).parents[2] / "scenarios"
@@ -57,10 +57,3 @@ def test_per_packet_and_trains_differ_in_one_thing_only() -> None:
     assert [s.device.bql.tx_usecs for s in shipped("per-packet").variants] == [0, 100_000]
     assert [s.device.num_tx_queues for s in shipped("trains").variants] == [1, 6]
     assert all(len(overlay) == 2 for overlay in shipped("trains").effective()["compare"][:1])
-
-
-def test_the_profile_gives_back_the_published_stock_rates() -> None:
-    profile = load_profile(FOLDER / "profiles" / "ryzen-5600x.yaml")
-    published = {0: 1_760_000, 1: 1_650_000, 10: 1_450_000, 100: 736_000, 1000: 126_000, 10000: 13_000}
-    for rules, pps in published.items():
-        assert 1e9 / (profile.stack_rx + profile.netfilter_cost_ns(rules)) == pytest.approx(pps, rel=0.001)

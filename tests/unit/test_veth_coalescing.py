@@ -80,7 +80,7 @@ def test_v6_completes_before_the_processing_and_v7_after_it():
     net.step(NAPI)
     assert (net.inflight(), net.rq.in_hand) == (1, 1)  # taken, its flush has begun
     net.check()
-    net.step(NAPI, 2)
+    net.step(NAPI, 3)  # paid for, delivered, completed
     assert (net.inflight(), net.rq.in_hand, net.view.flows[0].received) == (0, 0, 2)
 
 

@@ -150,7 +150,7 @@ QDISC = np.dtype(
         ("root_lock", SPINLOCK),
         ("running", "i8"),
         ("seqlock", SPINLOCK),  # NOLOCK only
-        ("_lock_line", "i8", 5),
+        ("_lock_line", "i8", 3),
         ("state", "i8"),
         ("next_sched", "i8"),  # in a CPU's output queue; owned by whoever set SCHED
         ("_state_line", "i8", 6),
