@@ -12,8 +12,9 @@ Under a virtual clock nothing takes time by itself, and every cost of this file 
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
+from pydantic import ConfigDict
 from pydantic_core import PydanticCustomError
 
 from emulator.scenario.base import Strict
@@ -67,11 +68,14 @@ class _RuleCost(AsText):
 
 
 class HostProfile(Strict):
-    """Costs of one machine; all default to nothing."""
+    """Costs of one machine; all default to nothing. The text below a field is its comment in a written profile."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(use_attribute_docstrings=True)
 
     name: str = ""
-    """default: the file's stem"""
+    """what reports call it; default: the file's stem"""
     description: str = ""
+    """what machine, measured how"""
     hz: Annotated[int, whole(24, 1200)] = 1000
     """jiffies a second"""
     netfilter_rule: Annotated[float | RuleTable, _RuleCost()] = 0.0

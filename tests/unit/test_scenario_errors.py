@@ -39,8 +39,14 @@ def faults(folder: Path, text: str) -> list[str]:
         ("device: {qdisc: {kind: [a]}}", "1:24: device.qdisc.kind: a list is not available; allowed: noqueue, pfifo,"),
         ("device: {qdisc: {kind: null}}", "1:24: device.qdisc.kind: null is not available; allowed: noqueue, pfifo,"),
         ("device: {kind: tun}", "1:16: device.kind: text 'tun' is not available; allowed: veth"),
-        ("clock: virtul", "1:8: clock: text 'virtul' is not available, did you mean 'virtual'?; allowed: real, virtual"),
-        ("clock: virtual", "1:8: clock: under 'clock: virtual' time passes only through what a host profile says; give"),
+        (
+            "clock: virtul",
+            "1:8: clock: text 'virtul' is not available, did you mean 'virtual'?; allowed: real, virtual",
+        ),
+        (
+            "clock: virtual",
+            "1:8: clock: under 'clock: virtual' time passes only through what a host profile says; give",
+        ),
         (
             "{clock: virtual, host: {stack_rx: 1us}}",
             "1:24: host: the host profile's skb_build and qdisc_enqueue come to less than 10 ns: a flood at",
