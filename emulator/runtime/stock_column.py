@@ -23,7 +23,7 @@ from emulator.scenario.profile import MAX_RULES
 from emulator.scenario.text import found, printable, shorten
 
 STOCK_NAMES = ("stock", "off")
-FASTEST_PPS, SLOWEST_PPS = 1e9, 100.0
+FASTEST_PPS, SLOWEST_PPS = 2e7, 500.0
 NOISE = 0.02
 """how much faster more rules may seem before that is a mistake"""
 _MOST_ROWS = 1000

@@ -18,7 +18,7 @@ STEPS = ("skb_build", "qdisc_enqueue", "veth_xmit", "ring_consume", "gro_receive
 
 def measure(monkeypatch: pytest.MonkeyPatch, cpus: set[int]) -> Measured:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: cpus)
-    monkeypatch.setattr(insitu, "short_queue", lambda _interrupts: insitu.InSitu(90_000.0, "poor"))
+    monkeypatch.setattr(insitu, "short_queue", lambda _interrupts: insitu.InSitu(90_000.0, 12_000.0, "poor"))
     return measure_profile("here", Interrupts(), rounds=ROUNDS)
 
 
@@ -39,8 +39,9 @@ def test_what_is_measured_is_a_profile_that_runs(measured: Measured, tmp_path: P
     assert profile.stack_rx == 0
     if len(os.sched_getaffinity(0)) > 1:
         assert all(getattr(profile, name) > 0 for name in TWO_CPUS)
+        assert profile.timer_slack == 24_000
         assert measured.warnings == [
-            "others used the CPUs: return_path is too large; measure again when the machine is free"
+            "others used the CPUs: return_path and timer_slack are too large; measure again when it is free"
         ]
 
 
@@ -63,7 +64,7 @@ def test_a_received_packet_and_a_round_trip_are_put_right_by_the_virtual_clock()
     stock, short = (insitu.virtual_summary(truth, variant) for variant in ("off", "v7"))
     right = insitu.with_received_packet(known(), 1e9 / stock["goodput_pps"])
     assert right.gro_receive == pytest.approx(340, abs=2)
-    right = insitu.with_return_path(right, insitu.InSitu(short["rtt_ms"]["p50"] * 1e6, "good"))
+    right = insitu.with_return_path(right, insitu.InSitu(short["rtt_ms"]["p50"] * 1e6, 0.0, "good"))
     assert right.return_path == pytest.approx(7000, abs=100)
 
 

@@ -88,15 +88,21 @@ def measure_profile(
     profile = _received_on_another_cpu(profile, notes, two, rounds)
     step("real runs, some seconds")
     seen = insitu.short_queue(interrupts)
+    profile = profile.model_copy(update={"timer_slack": float(round(2 * seen.late_ns))})
     profile = insitu.with_return_path(profile, seen)
+    notes.comments["timer_slack"] = (
+        f"{_described('timer_slack')}. In real runs a probe was typically {seen.late_ns / 1000:.1f} us late: twice that"
+    )
     notes.comments["return_path"] = (
         f"{_described('return_path')}. In real runs a round trip over a queue of two took {seen.rtt_ns / 1000:.1f} us; "
         "this is what the rest of the profile leaves of it: waiting for a CPU, mostly"
     )
-    header.append(f"Timing of the real run that return_path is from: {seen.timing}.")
+    header.append(f"Timing of the real run that return_path and timer_slack are from: {seen.timing}.")
     warnings = []
     if seen.timing == "poor":
-        warnings.append("others used the CPUs: return_path is too large; measure again when the machine is free")
+        warnings.append(
+            "others used the CPUs: return_path and timer_slack are too large; measure again when it is free"
+        )
     return Measured(profile, notes.comments, header, warnings)
 
 
@@ -166,7 +172,6 @@ def _two_cpus(notes: _Notes, cpus: tuple[int, int] | None, rounds: int) -> None:
         "Until a thread that looks again and again has seen it, as a NAPI thread with a CPU to itself does",
     )
     notes.comments["napi_wakeup"] += f". From a futex it is {asleep.median:.0f} ns"
-    notes.say("timer_slack", 0.0, "A probe's time is that of its sending, however late")
 
 
 def _machine() -> str:

@@ -34,6 +34,8 @@ class InSitu:
 
     rtt_ns: float
     """median round trip over the short queue"""
+    late_ns: float
+    """by how much a probe was typically sent later than its schedule wanted"""
     timing: str
     """verdict on that run"""
 
@@ -79,7 +81,8 @@ def short_queue(interrupts: Interrupts) -> InSitu:
     with real_runs(interrupts) as invocation:
         summaries = [real_summary(scenario("real", HostProfile(name="none")), invocation) for _ in range(REPETITIONS)]
     best = min(summaries, key=lambda summary: float(summary["rtt_ms"]["p50"]))
-    return InSitu(best["rtt_ms"]["p50"] * 1e6, best["timing"]["verdict"])
+    rtt_ms, from_schedule_ms = best["rtt_ms"]["p50"], best["rtt_intended_ms"]["p50"]
+    return InSitu(rtt_ms * 1e6, max(0.0, from_schedule_ms - rtt_ms) * 1e6, best["timing"]["verdict"])
 
 
 def virtual_summary(profile: HostProfile, variant: str) -> dict[str, Any]:
