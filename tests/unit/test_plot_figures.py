@@ -215,6 +215,14 @@ def test_the_outline_of_a_violin_has_a_bin_for_each_whole_number():
     assert density == pytest.approx([0.75, 0.0, 0.25])
 
 
+def test_few_whole_numbers_have_bins_of_their_own_on_a_logarithmic_axis_too():
+    edges, shares = violins.outline(histogram_of(np.array([2] * 6 + [3] * 2 + [4000] * 2)), log=True)
+    assert edges[:3].tolist() == [1.5, 2.5, 3.5]
+    assert shares[:2] == pytest.approx([0.6, 0.2])
+    assert shares.sum() == pytest.approx(1)
+    assert np.diff(np.log(edges[edges > 11])).max() < 0.1
+
+
 @pytest.mark.parametrize("log", [False, True])
 def test_an_outline_holds_all_that_was_counted(log):
     values = np.random.default_rng(1).gamma(3, 40_000, 5000).astype(np.int64)

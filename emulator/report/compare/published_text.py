@@ -19,7 +19,7 @@ KIND = "comparison with published figures"
 _GAP = 2
 _BAR = "||"
 _ABSENT = "missing"
-_LONGEST_LIST = 6
+_LONGEST_LIST = 3
 _ROWS = ("published", "result", "error, %")
 _LABEL = max(len(row) for row in _ROWS)
 

@@ -47,7 +47,8 @@ class SweepData:
             return f"{parts[0]}, one number a cell"
         clocks = {r["summary"]["clock"] for cell in self.cells.values() for r in cell.ok if "clock" in r["summary"]}
         parts += [f"{' and '.join(sorted(clocks))} clock"] if clocks else []
-        parts.append(f"n = {_range([len(cell.ok) for cell in self.cells.values()])} repetitions a cell")
+        repetitions = _range([len(cell.ok) for cell in self.cells.values()])
+        parts.append(f"n = {repetitions} repetition{'' if repetitions == '1' else 's'} a cell")
         pings = [int(n) for cell in self.cells.values() if (n := cell.values["n"]) is not None]
         parts += [f"{_range(pings)} pings a cell"] if pings else []
         return ", ".join(parts)

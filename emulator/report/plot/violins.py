@@ -2,6 +2,7 @@
 
 The outline is the histogram itself, in bins as wide as a pixel or two, not a smoothed guess: what swings between two
 values shows two bulges. All are equally wide at their widest. Dot: median; bar: 5 % to 95 %.
+The axis need not begin at 0.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from emulator.report.histogram import Hist
+from emulator.report.measurement import Floats
 from emulator.report.plot.data import Data, Nothing, RunData, chosen, cumulative
 from emulator.report.plot.style import BLACK, log_if_wide, look, new_figure, title
 
@@ -27,6 +29,8 @@ PANELS = (
 _BINS = 90
 _HALF_WIDTH = 0.42
 _FEWEST_FOR_LOG = 30
+_MARGIN = 0.1
+_MANY = 8
 _LEAST_HALF = 1.6  # of the axis: one violin alone is no wall
 
 
@@ -41,7 +45,10 @@ def figures(data: Data) -> dict[str, Figure]:
     for ax, (name, label, divisor) in zip(axes, panels, strict=True):
         draw(ax, {key: group.get(name) for key, group in groups.items()}, divisor)
         ax.set_ylabel(label + (" (log)" if ax.get_yscale() == "log" else ""))
-    axes[-1].set_xticks(range(len(groups)), [f"{key}\nn={_n(group)}" for key, group in groups.items()])
+    axes[-1].set_xticks(
+        range(len(groups)), ["\n".join([*key.split(" "), f"n={_n(group)}"]) for key, group in groups.items()]
+    )
+    axes[-1].tick_params(axis="x", labelsize=8 if len(groups) < _MANY else 6.5)
     axes[-1].set_xlabel(
         "tx-usecs, and n completions" if not isinstance(data, RunData) else "variant, and n completions"
     )
@@ -51,6 +58,8 @@ def figures(data: Data) -> dict[str, Figure]:
 
 def draw(ax: Axes, hists: Mapping[str, Hist | None], divisor: float) -> None:
     """Violins by name, from left to right."""
+    from matplotlib.ticker import MaxNLocator
+
     there = [h for h in hists.values() if h is not None]
     low, high = min(h.min for h in there) / divisor, max(h.max for h in there) / divisor
     log = log_if_wide(ax, "y", max(low, 1 / divisor if divisor > 1 else 0.5), high, ratio=_FEWEST_FOR_LOG)
@@ -58,7 +67,10 @@ def draw(ax: Axes, hists: Mapping[str, Hist | None], divisor: float) -> None:
         if hist is not None:
             _violin(ax, i, hist, divisor, log=log)
     if not log:
-        ax.set_ylim(bottom=0)
+        margin = max(_MARGIN * (high - low), _MARGIN * high / 2)
+        ax.set_ylim(max(0.0, low - 0.5 / divisor - margin), high + 0.5 / divisor + margin)
+        if divisor == 1:
+            ax.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     middle = (len(hists) - 1) / 2
     half = max(len(hists) / 2 + 0.1, _LEAST_HALF)
     ax.set_xlim(middle - half, middle + half)
@@ -66,7 +78,8 @@ def draw(ax: Axes, hists: Mapping[str, Hist | None], divisor: float) -> None:
 
 
 def _violin(ax: Axes, x: int, hist: Hist, divisor: float, *, log: bool) -> None:
-    edges, density = outline(hist, log=log)
+    edges, shares = outline(hist, log=log)
+    density = shares / np.diff(np.log(edges) if log else edges)
     half = _HALF_WIDTH * np.concatenate([density, density[-1:]]) / density.max()
     style = look(x)
     ax.fill_betweenx(
@@ -78,17 +91,20 @@ def _violin(ax: Axes, x: int, hist: Hist, divisor: float, *, log: bool) -> None:
     ax.plot([x], [p50], marker="o", color=BLACK, markerfacecolor="white", markersize=5.5, linestyle="none")
 
 
-def outline(hist: Hist, *, log: bool) -> tuple[np.ndarray, np.ndarray]:
+def outline(hist: Hist, *, log: bool) -> tuple[Floats, Floats]:
     """(bin edges, share of all values in each bin); whole numbers have a bin each where they are few."""
     at, shares = cumulative(hist)
+    low, high = float(at[0]), float(at[-1])
     if log:
-        low = max(at[0], 0.5)
-        edges = np.geomspace(low, max(at[-1], low * 1.05), _BINS + 1)
+        low = max(low, 0.5)
+        step = max((high / low) ** (1 / _BINS), 1.02)
+        fine = np.arange(low, min(high, max(low, 1 / (step - 1))) + 0.25)  # up to where a bin is wider than 1
+        count = int(np.ceil(np.log(max(high / fine[-1], 1.0)) / np.log(step)))
+        edges = np.concatenate([fine, fine[-1] * step ** np.arange(1, count + 1)])
     else:
-        width = max(1.0, np.ceil((at[-1] - at[0]) / _BINS))
-        edges = at[0] + width * np.arange(int(np.ceil((at[-1] - at[0]) / width)) + 1)
-    density = np.diff(np.interp(edges, at, shares, left=0.0, right=1.0))
-    return edges, density
+        width = max(1.0, np.ceil((high - low) / _BINS))
+        edges = low + width * np.arange(int(np.ceil((high - low) / width)) + 1)
+    return edges, np.diff(np.interp(edges, at, shares, left=0.0, right=1.0))
 
 
 def _groups(data: Data) -> tuple[str, dict[str, dict[str, Hist]]]:
