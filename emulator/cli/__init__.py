@@ -17,7 +17,7 @@ from typing import Any
 from emulator.cli.parser import Parser
 from emulator.errors import EmulatorError, ExitCode
 
-VERBS = ("run", "validate", "compare", "plot", "profile", "doctor", "clean", "completion")
+VERBS = ("run", "sweep", "validate", "compare", "plot", "profile", "doctor", "clean", "completion")
 INTERNAL_ERROR = 70  # EX_SOFTWARE: a bug in the emulator, which none of its verdicts stands for
 
 

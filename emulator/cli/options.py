@@ -1,11 +1,15 @@
 """Arguments that several verbs share."""
 
 import argparse
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from emulator.scenario import LoadedScenario
+    from emulator.scenario import LoadedScenario, Scenario
+    from emulator.scenario.checks import Finding
+    from emulator.scenario.matrix import Matrix
 
 
 def add_scenario_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +34,22 @@ def check_expectations(loaded: "LoadedScenario") -> None:
     from emulator.scenario.load import check_expectations as check
 
     check(loaded, lambda scenario: senseless(scenario.expect, scenario.device.qdisc.kind))
+
+
+def sweep_matrix(loaded: "LoadedScenario") -> "Matrix":
+    """The cells of its sweep; ScenarioError if any of them is one that `emulator run` would refuse here."""
+    from emulator.report.blank import senseless
+    from emulator.scenario.checks import absent_cpus
+    from emulator.scenario.matrix import expand
+
+    allowed = os.sched_getaffinity(0)
+
+    def here(s: "Scenario") -> "Iterator[Finding]":
+        yield from absent_cpus(s, allowed)
+        for path, why in senseless(s.expect, s.device.qdisc.kind) if s.expect else ():
+            yield (("expect", path),), why
+
+    return expand(loaded, [here])
 
 
 def all_sets(args: argparse.Namespace) -> list[str]:

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from emulator.cli.options import add_scenario_arguments, all_sets, check_expectations
+from emulator.cli.options import add_scenario_arguments, all_sets, check_expectations, sweep_matrix
 
 if TYPE_CHECKING:
     from emulator.scenario import LoadedScenario
@@ -23,12 +23,14 @@ def add_parser(verbs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print `file: ok`, its variants and warnings, or the effective YAML; ScenarioError if it is wrong."""
+    from emulator.report.figures import plural
     from emulator.scenario import check_cpus, load_scenario, to_yaml
     from emulator.scenario.text import printable
 
     loaded = load_scenario(args.scenario, all_sets(args))
     check_cpus(loaded)
     check_expectations(loaded)
+    cells = sweep_matrix(loaded) if loaded.sweep else None
     if args.effective:
         sys.stdout.write(to_yaml(loaded.effective()))
         for warning in loaded.warnings:
@@ -36,6 +38,9 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"{printable(str(args.scenario))}: ok")
     print("\n".join(_details(loaded)))
+    if cells:
+        print(f"  sweep: {plural(len(cells.cells), 'cell')}")
+        print("".join(f"{warning} (warning)\n" for warning in cells.warnings), end="")
     return 0
 
 

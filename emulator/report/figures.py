@@ -62,6 +62,16 @@ def duration_ns(ns: float) -> str:
     return f"{ns:g}ns"
 
 
+def wait(seconds: float) -> str:
+    """A wait as its reader takes it in, rounded up: `45 s`, `3 min 20 s`, `2 h 5 min`."""
+    whole = math.ceil(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
 def size_bytes(n: int) -> str:
     """As tc prints a size: `32Mb`, `64Kb`, `1514b`."""
     for size, unit in ((1 << 20, "Mb"), (1 << 10, "Kb")):

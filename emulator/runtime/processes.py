@@ -48,7 +48,7 @@ class AgentProcesses:
         context = _context()
         pid = os.getpid()
         started = process_start_time(pid) or 0
-        with _bounded_start(give_up), _no_main_module():
+        with _bounded_start(give_up, "the agents"), _no_main_module():
             for index, seat in enumerate(seats):
                 process = context.Process(
                     target=_enter, args=(str(run_dir), index, endpoint, pid, started), name=seat.name, daemon=True
@@ -73,6 +73,20 @@ class AgentProcesses:
 
     def __len__(self) -> int:
         return len(self._processes)
+
+
+def start_process(
+    target: Callable[..., None], args: Sequence[Any], name: str, give_up: Callable[[], bool] = lambda: False
+) -> Any:
+    """One process from the fork server, for something else than an agent; its `multiprocess.Process`.
+
+    AgentFailure if the fork server does not do it, or ``give_up`` says so.
+    """
+    warm_up()
+    with _bounded_start(give_up, name), _no_main_module():
+        process = _context().Process(target=target, args=tuple(args), name=name, daemon=True)
+        process.start()
+    return process
 
 
 def warm_up() -> None:
@@ -167,7 +181,7 @@ def _no_main_module() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _bounded_start(give_up: Callable[[], bool]) -> Iterator[None]:
+def _bounded_start(give_up: Callable[[], bool], whom: str) -> Iterator[None]:
     """Starting a process waits for the fork server's answer without end; a fork server that is killed answers too."""
     over = threading.Event()
     deadline = time.monotonic() + _START_S
@@ -185,7 +199,7 @@ def _bounded_start(give_up: Callable[[], bool]) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError) as error:
-        raise AgentFailure(f"{fork_server_end() or error}, while the agents were being started") from None
+        raise AgentFailure(f"{fork_server_end() or error}, while starting {whom}") from None
     finally:
         over.set()
         watcher.join()

@@ -251,6 +251,15 @@ class Process:
         self.close()
 
 
+def leave_signals_to(launcher_pid: int, launcher_start: int) -> None:
+    """Make this process a helper that Ctrl-C and its kin do not disturb, and that dies with the launcher."""
+    numbers = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+    for number in numbers:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
+    die_with_parent(launcher_pid, launcher_start)
+
+
 def die_with_parent(launcher_pid: int, launcher_start: int) -> None:
     """Have the kernel kill this process when its parent ends, and end now if that or the launcher is gone already.
 

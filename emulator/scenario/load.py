@@ -5,6 +5,7 @@
 
 Precedence, weakest first: the extended file, the file, a variant of `compare:`, `--set`. So `--set` reaches every
 variant; `--set compare=[]` drops them. `name` is not inherited: it defaults to the stem of the file that is loaded.
+`sweep:` is read here; `matrix` makes its cells.
 Faults are reported together, each where it stands; what no single field can know (`checks`) is asked only of
 scenarios whose fields are right, and only of those that would run.
 """
@@ -27,6 +28,7 @@ from emulator.scenario.nodes import Node
 from emulator.scenario.problems import Path as KeyPath
 from emulator.scenario.problems import Problem, locate, problems_of
 from emulator.scenario.sets import settings_tree
+from emulator.scenario.sweep import SweepSpec, read_spec
 from emulator.scenario.text import found
 
 MAX_VARIANTS = 64
@@ -53,9 +55,12 @@ class Placed:
     overlay: Overlay | None = None
 
     def problems(self, check: Check, known: Collection[Problem] = ()) -> list[Problem]:
-        """What `check` finds, placed where the user wrote it; `known` are what the base has too."""
-        placed = [self._place(paths, text) for paths, text in check(self.scenario)]
-        return [_in_variant(problem, self.overlay, known) for problem in placed]
+        """What `check` finds, as its reader needs it; `known` are what the base has too."""
+        return [_in_variant(problem, self.overlay, known) for problem in self.found(check)]
+
+    def found(self, check: Check) -> list[Problem]:
+        """What `check` finds, placed where the user wrote it."""
+        return [self._place(paths, text) for paths, text in check(self.scenario)]
 
     def _place(self, paths: Sequence[KeyPath], text: str) -> Problem:
         for tree in (self.settings, self.overlay.tree if self.overlay else self.settings, self.tree):
@@ -77,13 +82,38 @@ class LoadedScenario:
     """one line each, with its place"""
     placed: tuple[Placed, ...] = field(repr=False)
     """the base, then the variants of `compare:`, with their places"""
+    sweep: SweepSpec | None = None
+    """what `sweep:` says, if it is there; not yet the cells"""
+
+    @property
+    def running(self) -> tuple[Placed, ...]:
+        """What runs, with its places."""
+        return self.placed[1:] or self.placed
+
+    @property
+    def compares(self) -> bool:
+        """Whether there is a `compare:` that names variants."""
+        return len(self.placed) > 1
+
+    @property
+    def base_tree(self) -> Node:
+        """The file merged with what it extends and with `--set`."""
+        return self.placed[0].tree
+
+    @property
+    def settings(self) -> Node:
+        """What `--set` says."""
+        return self.placed[0].settings
 
     def effective(self) -> dict[str, Any]:
         """Every key with its value, units as text; loading it again gives the same scenarios."""
         base = self.base.to_plain()
-        if len(self.placed) == 1:
-            return base
-        return {**base, "compare": [{"name": v.variant_name} | difference(base, v.to_plain()) for v in self.variants]}
+        plain = dict(base)
+        if self.compares:
+            plain["compare"] = [{"name": v.variant_name} | difference(base, v.to_plain()) for v in self.variants]
+        if self.sweep is not None:
+            plain["sweep"] = self.sweep.to_plain()
+        return plain
 
 
 def load_scenario(path: Path, sets: Sequence[str] = ()) -> LoadedScenario:
@@ -93,28 +123,40 @@ def load_scenario(path: Path, sets: Sequence[str] = ()) -> LoadedScenario:
     settings = with_host(settings_tree(sets), path.parent, faults)
     tree = read_extending(path, faults)
     overlays, problems = _overlays(settings.child("compare") or tree.child("compare"), path.parent, faults)
-    tree, settings = without(tree, "compare"), without(settings, "compare")
+    sweep = _sweep(tree.child("sweep"), settings.child("sweep"), path.parent, faults, problems)
+    tree, settings = without(tree, "compare", "sweep"), without(settings, "compare", "sweep")
     placed = []
     for overlay in (None, *overlays):
         try:
             placed.append(_build(tree, settings, overlay))
         except _InvalidError as error:
             problems += [_in_variant(p, overlay, problems) for p in error.problems]
-    _raise(problems, faults)
-    _raise(_find(placed, checks.impossible))
+    raise_problems(problems, faults)
+    raise_problems(_find(placed, checks.impossible))
     warnings = tuple(dict.fromkeys(str(problem) for problem in _find(placed, checks.odd)))
-    return LoadedScenario(placed[0].scenario, tuple(p.scenario for p in _running(placed)), warnings, tuple(placed))
+    variants = tuple(p.scenario for p in _running(placed))
+    return LoadedScenario(placed[0].scenario, variants, warnings, tuple(placed), sweep)
 
 
 def check_cpus(loaded: LoadedScenario, allowed: Collection[int] | None = None) -> None:
     """ScenarioError if a scenario is pinned to a CPU outside `allowed`, by default this process's affinity."""
     cpus = os.sched_getaffinity(0) if allowed is None else allowed
-    _raise(_find(loaded.placed, lambda scenario: checks.absent_cpus(scenario, cpus)))
+    raise_problems(_find(loaded.placed, lambda scenario: checks.absent_cpus(scenario, cpus)))
 
 
 def check_expectations(loaded: LoadedScenario, senseless: Callable[[Scenario], Iterable[tuple[str, str]]]) -> None:
     """ScenarioError for each expectation that no run could meet: ``senseless`` gives (path as written, why)."""
-    _raise(_find(loaded.placed, lambda scenario: ((((("expect", path),), why)) for path, why in senseless(scenario))))
+    raise_problems(
+        _find(loaded.placed, lambda scenario: ((((("expect", path),), why)) for path, why in senseless(scenario)))
+    )
+
+
+def raise_problems(problems: Iterable[Problem], faults: Sequence[str] = ()) -> None:
+    """ScenarioError with what is wrong with other files, then file by file from top to bottom; nothing twice."""
+    ordered = sorted(problems, key=lambda p: (p.mark.source, p.mark.line, p.mark.column))
+    lines = list(dict.fromkeys([*faults, *map(str, ordered)]))
+    if lines:
+        raise ScenarioError(lines)
 
 
 class _InvalidError(Exception):
@@ -134,6 +176,17 @@ def _build(tree: Node, settings: Node, overlay: Overlay | None) -> Placed:
     if overlay is not None:
         scenario = scenario.named(overlay.name)
     return Placed(scenario, tree, settings, overlay)
+
+
+def _sweep(
+    below: Node | None, above: Node | None, folder: Path, faults: list[str], problems: list[Problem]
+) -> SweepSpec | None:
+    node = merge(below, above) if below is not None and above is not None else above or below
+    if node is None:
+        return None
+    spec, wrong = read_spec(node)
+    problems += wrong
+    return spec.with_hosts(lambda tree: with_host(tree, folder, faults))
 
 
 def _overlays(compare: Node | None, folder: Path, faults: list[str]) -> tuple[list[Overlay], list[Problem]]:
@@ -162,7 +215,7 @@ def _wrong_overlay(node: Node, names: Collection[str]) -> tuple[str, KeyPath]:
     """What is wrong with an entry of `compare:` as such, and the key; nothing if it is well."""
     if not isinstance(node.value, dict):
         return f"expected a mapping, got {found(node.plain())}; write e.g. {{name: stock}}", ()
-    for key in ("extends", "compare"):
+    for key in ("extends", "compare", "sweep"):
         if key in node.value:
             return "does not belong in a variant; write it at the top level", (key,)
     name = node.child("name")
@@ -203,11 +256,3 @@ def _running(placed: Sequence[Placed]) -> Sequence[Placed]:
 def _find(placed: Sequence[Placed], check: Check) -> list[Problem]:
     known = placed[0].problems(check)
     return [problem for each in _running(placed) for problem in each.problems(check, known)]
-
-
-def _raise(problems: Iterable[Problem], faults: Sequence[str] = ()) -> None:
-    """ScenarioError with what is wrong with other files, then file by file from top to bottom; nothing twice."""
-    ordered = sorted(problems, key=lambda p: (p.mark.source, p.mark.line, p.mark.column))
-    lines = list(dict.fromkeys([*faults, *map(str, ordered)]))
-    if lines:
-        raise ScenarioError(lines)

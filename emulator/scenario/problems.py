@@ -15,7 +15,7 @@ from emulator.scenario.units import FAULT
 
 Path = tuple[str | int, ...]
 
-NOT_FIELDS = ("extends", "compare")  # keys of a scenario file that the loader takes for itself
+NOT_FIELDS = ("extends", "compare", "sweep")  # keys of a scenario file that the loader takes for itself
 
 
 @dataclass(frozen=True)

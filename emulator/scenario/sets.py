@@ -1,7 +1,8 @@
 """`--set path=value` as a tree that is laid over everything else.
 
-The value is YAML: `50us`, `null`, `[0, 1]`, `{kind: sfq}`. Under `expect` the rest of the path is one key, and a
-value may start with an operator: `--set 'expect.rtt.p99=<= 3ms'`. A list is set whole.
+The value is YAML: `50us`, `null`, `[0, 1]`, `{kind: sfq}`. Under `expect` and under `sweep.fields` the rest of the path
+is one key: `--set sweep.fields.netfilter.rules=[0,10]`. Under `expect` a value may start with an operator:
+`--set 'expect.rtt.p99=<= 3ms'`. A list is set whole.
 """
 
 from collections.abc import Sequence
@@ -47,5 +48,9 @@ def _setting(text: str) -> Node:
 
 
 def _split(key: str) -> list[str]:
-    first, dot, rest = key.partition(".")
-    return [first, rest] if first == "expect" and dot else key.split(".")
+    parts = key.split(".")
+    for above in (["expect"], ["sweep", "fields"]):
+        size = len(above)
+        if parts[:size] == above and len(parts) > size:
+            return [*above, ".".join(parts[size:])]
+    return parts
