@@ -136,6 +136,8 @@ def whole_if_possible(value: float | None) -> float | int | None:
 class Cell:
     """One cell of the tables: all repetitions of one combination."""
 
+    name: str
+    """`v7 nrules=1000 tx_usecs=100`"""
     variant: str
     """off is called stock"""
     nrules: int | None
@@ -144,15 +146,9 @@ class Cell:
     others: dict[str, Any]
     """what else the sweep set, by its name in the scenario, in the order of the sweep"""
     values: dict[str, float | int | None]
-    """VALUES: the median over repetitions, `n` their sum; all None when every repetition failed"""
+    """VALUES: the median over repetitions, `n` their sum; all None when nothing was measured"""
     ok: tuple[Record, ...]
     failed: tuple[Record, ...]
-
-    @property
-    def name(self) -> str:
-        """`v7 nrules=1000 tx_usecs=100`."""
-        record = (self.ok or self.failed)[0]
-        return str(record["cell"]).rpartition(" #")[0]
 
     def samples(self, column: str) -> list[float]:
         """A column of VALUES, one number for each repetition that has it."""
@@ -164,10 +160,15 @@ class Cell:
         return merge(found) if found else None
 
 
-def cells_of(records: Sequence[Record]) -> list[Cell]:
-    """Repetitions put together, in the order of the plan."""
+def cells_of(records: Sequence[Record], plan: Sequence[Mapping[str, Any]] = ()) -> list[Cell]:
+    """Repetitions put together, in the order of the plan.
+
+    plan: what should have a record; a cell of which there is none yet is then among them, with nothing in it.
+    """
+    there = {int(record["index"]) for record in records}
+    missing = [{**cell, "status": "missing"} for cell in plan if int(cell["index"]) not in there]
     groups: dict[str, list[Record]] = {}
-    for record in sorted(records, key=lambda r: int(r["index"])):
+    for record in sorted([*records, *missing], key=lambda r: int(r["index"])):
         key = json.dumps([record["variant"], record["fields"]], sort_keys=True)
         groups.setdefault(key, []).append(record)
     return [_cell(group) for group in groups.values()]
@@ -177,13 +178,14 @@ def _cell(records: Sequence[Record]) -> Cell:
     first = records[0]
     ok = tuple(r for r in records if r["status"] == "ok")
     return Cell(
+        name=str(first["cell"]).rpartition(" #")[0],
         variant=first["variant"],
         nrules=first["nrules"],
         tx_usecs=first["tx_usecs"],
         others={name: value for name, value in first["fields"].items() if name not in IN_COLUMNS},
         values={column: _over_repetitions(column, ok) for column in VALUES},
         ok=ok,
-        failed=tuple(r for r in records if r["status"] != "ok"),
+        failed=tuple(r for r in records if r["status"] == "failed"),
     )
 
 

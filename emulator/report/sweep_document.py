@@ -12,7 +12,7 @@ from emulator.report.figures import plural
 from emulator.report.summary import severest
 from emulator.report.sweep_tables import sweep_tables
 
-_NAMED = 10  # cells that are listed by name before it says how many more there are
+_NAMED = 3  # cells that are listed by name before it says how many more there are
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def sweep_document(outcome: Outcome, manifest: Mapping[str, Any], path: Path) ->
         {key: getattr(cell, key) for key in KEYS}
         | {name: cell.values[name] for name in VALUES}
         | {"fields": cell.others, "repetitions": len(cell.ok), "failed": len(cell.failed)}
-        for cell in cells_of(outcome.records)
+        for cell in cells_of(outcome.records, outcome.plan)
     ]
     document = {
         "schema": SCHEMA,
@@ -93,7 +93,7 @@ def sweep_document(outcome: Outcome, manifest: Mapping[str, Any], path: Path) ->
 
 def sweep_text(outcome: Outcome, *, with_max: bool = False) -> str:
     """Tables, then a paragraph for what did not go well; ends in a newline."""
-    parts = [sweep_tables(cells_of(outcome.records), with_max=with_max)] if outcome.records else []
+    parts = [sweep_tables(cells_of(outcome.records, outcome.plan), with_max=with_max)] if outcome.records else []
     parts.append("".join(f"{line}\n" for line in _closing(outcome)))
     return "\n".join(parts)
 

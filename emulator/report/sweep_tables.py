@@ -107,7 +107,7 @@ def _shown(cell: Cell | None, column: str, show: Callable[[float], str]) -> str:
     if cell is None:
         return MISSING
     if not cell.ok:
-        return FAILED
+        return FAILED if cell.failed else MISSING
     value = cell.values[column]
     return (MISSING if value is None else show(value)) + ("*" if cell.failed else "")
 

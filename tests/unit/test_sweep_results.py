@@ -23,7 +23,17 @@ from emulator.report.sweep_directory import SweepDirectory, plan_differences, sw
 from emulator.report.sweep_document import Outcome, sweep_document, sweep_text
 from emulator.report.sweep_tables import sweep_tables, throughput
 
-PLAN = [{"cell": f"v7 nrules={i} tx_usecs=0 #0", "index": i} for i in range(3)]
+PLAN = [
+    {
+        "cell": f"v7 nrules={i} tx_usecs=0 #0",
+        "index": i,
+        "variant": "v7",
+        "nrules": i,
+        "tx_usecs": 0,
+        "fields": {"netfilter.rules": i, "device.bql.tx_usecs": "0us"},
+    }
+    for i in range(3)
+]
 MANIFEST = {
     "sources": "abc",
     "scenario": {"name": "s", "seed": 1, "duration": "1s", "sweep": {"repetitions": 1}},
@@ -267,6 +277,13 @@ def test_what_did_not_go_well_is_listed_after_the_tables():
     records = [record(0, pps=1.0, n=1), record(2, nrules=2, failed="its worker: killed by SIGKILL (9)")]
     outcome = Outcome(PLAN, records, [130])
     text = sweep_text(outcome)
+    assert text.startswith(
+        "BQL v7, throughput, packets a second, 1 run\n"
+        "nrules |    0us\n"
+        "     0 |   1.00\n"
+        "     1 |      -\n"
+        "     2 | failed\n"
+    )
     assert text.endswith(
         "\nFAILED: 1 of 3 cells, run again with --resume --retry-failed\n"
         "  v7 nrules=2 tx_usecs=0 #0: its worker: killed by SIGKILL (9)\n"
@@ -294,7 +311,10 @@ def test_json_holds_rows_failures_and_what_is_missing(tmp_path):
     manifest = MANIFEST | {"versions": {}}
     document = sweep_document(Outcome(PLAN, records), manifest, tmp_path)
     assert document["rows"][0]["pps"] == 1.0
-    assert document["rows"][1]["pps"] is None
+    assert [(row["pps"], row["repetitions"], row["failed"]) for row in document["rows"][1:]] == [
+        (None, 0, 0),
+        (None, 0, 1),
+    ]
     assert document["failed"] == [{"cell": "v7 nrules=2 tx_usecs=0 #0", "verdict": "gone", "exit_code": 3}]
     assert document["missing"] == ["v7 nrules=1 tx_usecs=0 #0"]
     assert (document["identities"]["ok"], document["exit_code"]) == (True, 3)
