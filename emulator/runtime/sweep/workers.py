@@ -27,7 +27,7 @@ from typing import Any
 
 from emulator.errors import ExitCode
 from emulator.report.cells import Record, record_line
-from emulator.runtime.processes import start_process
+from emulator.runtime.processes import fork_server_end, start_process
 from emulator.runtime.rundir import process_start_time
 from emulator.runtime.supervision import Process, exit_cause, leave_signals_to
 from emulator.runtime.sweep.cell import failed_record, now_text, run_cell
@@ -115,11 +115,16 @@ class _Worker:
         self.end()  # for its exit code
         if cell is None:
             return None
-        code = self.process.exitcode
-        cause = "ended without a word" if code is None else exit_cause(code)
-        record = failed_record(cell, f"its worker: {cause}", int(ExitCode.AGENT_FAILED))
+        record = failed_record(cell, f"its worker: {self._cause()}", int(ExitCode.AGENT_FAILED))
         record["run"] = {"finished_at": now_text(), "pid": self.process.pid}
         return record
+
+    def _cause(self) -> str:
+        """How it died."""
+        if fork_server_end() is not None:
+            return "killed with the fork server, which ended"
+        code: int | None = self.process.exitcode
+        return "ended without a word" if code is None else exit_cause(code)
 
     def end(self) -> None:
         """Kill it, if it lives: it holds nothing that would have to be given back."""
