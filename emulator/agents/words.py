@@ -7,7 +7,7 @@
            wake line      wake                    futex word: bumped to end a sleep
            config lines   role, device, rates     the launcher, before the agent starts
            prober line    next_probe, finished    the prober
-           driver line    due_ns, random          the virtual clock's driver (runtime/virtual_steps.py)
+           driver line    due_ns                  the virtual clock's driver (runtime/virtual_steps.py)
 """
 
 import numpy as np
@@ -63,8 +63,7 @@ AGENT = np.dtype(
         ("next_check", "i8", 4),  # watchdog: jiffies of the next look at each device
         ("_prober_line", "i8", 7),
         ("due_ns", "i8"),  # virtual clock: when the next step is to be taken
-        ("random", "i8"),  # virtual clock: state of this agent's dice
-        ("_driver_line", "i8", 6),
+        ("_driver_line", "i8", 7),
     ],
     align=True,
 )

@@ -28,7 +28,7 @@ DEVS_MAX = 4  # two veth pairs
 FLOWS_MAX = 64  # flows whose packets are accounted one by one
 MAGAZINE_SIZE = 256  # free packets a CPU keeps to itself, two batches of 128
 TRACE_SIZE = 16384  # last packets freed, per CPU
-HZ = 1000  # jiffies a second
+HZ = 1000  # jiffies a second, unless the host profile says otherwise
 TSC_SHIFT = 32
 
 DROP_REASONS = (
@@ -140,7 +140,8 @@ CPU = np.dtype(
         ("net_tx_list", "i8"),  # output queue being worked off by net_tx_action
         ("output_queue_tail", "i8"),  # last scheduled qdisc, 1 + index
         ("bulk", "i8"),  # packets that the last dequeue returned
-        ("_softirq_line", "i8", 2),
+        ("jiffy_ns", "i8"),  # read-only after start
+        ("random", "i8"),  # state of this CPU's dice
         ("stats", CPU_STATS),
         ("dev", DEV_STATS, DEVS_MAX),
         ("magazine_count", "i8"),
@@ -169,7 +170,7 @@ def local_clock(cpu):
 @kernel
 def jiffies(cpu):
     """Time on this CPU in jiffies."""
-    return local_clock(cpu) // (1_000_000_000 // HZ)
+    return local_clock(cpu) // cpu.jiffy_ns
 
 
 @kernel
@@ -182,6 +183,25 @@ def time_after(a, b):
 def time_after_eq(a, b):
     """Whether time a is at or after time b, for clocks that wrap at 64 bits."""
     return sub64(a, b) >= 0
+
+
+@kernel
+def dice(cpu, sides):
+    """A number of 0..sides-1 that follows from the scenario's seed (xorshift64)."""
+    if sides <= 1:
+        return 0
+    x = cpu.random
+    x ^= (x << 13) & 0x7FFFFFFFFFFFFFFF
+    x ^= x >> 7
+    x ^= (x << 17) & 0x7FFFFFFFFFFFFFFF
+    cpu.random = x
+    return (x >> 8) % sides
+
+
+@kernel
+def wakeup_ns(cpu, latency_ns):
+    """What waking a thread takes this time: from half to one and a half times the latency, as the dice say."""
+    return latency_ns // 2 + dice(cpu, latency_ns)
 
 
 @kernel

@@ -178,6 +178,23 @@ def cpu_relax(typingctx):
     return types.void(), codegen
 
 
+@intrinsic(prefer_literal=True)
+def prefetch(typingctx, place, key):
+    """Begin to fetch the line of the word at (place, key), which is about to be written. Changes nothing."""
+    kind = _place_type(place, key)
+
+    def codegen(context, builder, signature, args):
+        pointer = _address(context, builder, signature.args[0], args[0], signature.args[1], args[1], kind)
+        address = builder.bitcast(pointer, _I8.as_pointer())
+        hint = ir.FunctionType(ir.VoidType(), [address.type, _I32, _I32, _I32])
+        function = cgutils.get_or_insert_function(builder.module, hint, "llvm.prefetch.p0i8")
+        for_writing, keep, data = (ir.Constant(_I32, value) for value in (1, 3, 1))
+        builder.call(function, [address, for_writing, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(place, key), codegen
+
+
 @intrinsic
 def rdtsc(typingctx):
     """The processor's cycle counter; only meaningful where the launcher found a usable one."""

@@ -34,6 +34,7 @@ cpu_relax = _words.cpu_relax
 futex_wait = _words.futex_wait
 futex_wake = _words.futex_wake
 mul_u64_u64_shr = _words.mul_u64_u64_shr
+prefetch = _words.prefetch
 rdtsc = _words.rdtsc
 sched_yield = _words.sched_yield
 smp_load_acquire = _words.smp_load_acquire
@@ -61,6 +62,7 @@ __all__ = [
     "futex_wait",
     "futex_wake",
     "mul_u64_u64_shr",
+    "prefetch",
     "rdtsc",
     "sched_yield",
     "set_bit",
@@ -178,7 +180,11 @@ def take_line(cpu, line, cost_ns):
 @kernel
 def spin_trylock(cpu, lock):
     """Take the lock if it is free; whether it was taken. Acquire."""
-    if READ_ONCE(lock, "owner") != 0 or cmpxchg(lock, "owner", 0, cpu.id + 1) != 0:
+    if READ_ONCE(lock, "owner") != 0:
+        return False
+    if cpu.virtual != 0:
+        lock.owner = cpu.id + 1  # steps of one process: nobody else can have taken it meanwhile
+    elif cmpxchg(lock, "owner", 0, cpu.id + 1) != 0:
         return False
     take_line(cpu, lock, cpu.costs.lock_handover)
     return True
@@ -190,10 +196,8 @@ def spin_lock(net, cpu, lock):
 
     Raises KernelFault if the owner's CPU context went offline while holding it.
     """
-    if cmpxchg(lock, "owner", 0, cpu.id + 1) != 0:
+    if not spin_trylock(cpu, lock):
         _spin_lock_slowpath(net, cpu, lock)
-    else:
-        take_line(cpu, lock, cpu.costs.lock_handover)
 
 
 @kernel

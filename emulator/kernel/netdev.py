@@ -23,7 +23,7 @@ Upstream: include/linux/netdevice.h (netif_tx_*, netdev_tx_*_queue), net/core/de
 
 import numpy as np
 
-from emulator.kernel.clock import HZ, jiffies, local_clock
+from emulator.kernel.clock import jiffies, local_clock
 from emulator.kernel.dql import DQL, dql_avail, dql_completed, dql_queued, dql_reset
 from emulator.kernel.hist import HIST, hist_add, hist_clear
 from emulator.kernel.jit import kernel, s32, u32
@@ -182,7 +182,7 @@ def netdev_tx_completed_queue(net, cpu, txq, count):
     inflight = u32(READ_ONCE(dql, "num_queued") - dql.num_completed)
     if count > inflight:
         record_fault(net, cpu, FAULT_DQL_BUG, txq.dev, txq.index, count, inflight, u32(dql.num_completed))
-    dql_completed(dql, count, now_ns // (1_000_000_000 // HZ))
+    dql_completed(dql, count, now_ns // cpu.jiffy_ns)
     _observe_completion(net, txq, count, inflight, now_ns)
     smp_mb()  # B2, pairs with B1 in netdev_tx_sent_queue()
     if dql_avail(dql) < 0:

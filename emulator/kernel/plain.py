@@ -125,6 +125,10 @@ def smp_mb():
 smp_rmb = smp_wmb = cpu_relax = smp_mb
 
 
+def prefetch(place, key):
+    """Nothing to fetch."""
+
+
 def sched_yield():
     """Give the CPU away."""
     time.sleep(0)

@@ -20,7 +20,7 @@ Upstream: ip_rcv to udp_rcv/icmp_echo (net/ipv4); the flows and their checks are
 
 import numpy as np
 
-from emulator.kernel.clock import charge, local_clock
+from emulator.kernel.clock import charge, local_clock, wakeup_ns
 from emulator.kernel.gro import gro_next
 from emulator.kernel.jit import kernel
 from emulator.kernel.memory import READ_ONCE, WRITE_ONCE
@@ -95,7 +95,7 @@ def netif_receive_skb(net, cpu, dev, skb):
         _icmp_echo(net, cpu, dev, skb)
         return
     if packet.kind == KIND_ECHO_REPLY:
-        WRITE_ONCE(net.probes[packet.seq - 1], "received_ns", local_clock(cpu) + cpu.costs.return_path)
+        WRITE_ONCE(net.probes[packet.seq - 1], "received_ns", local_clock(cpu) + wakeup_ns(cpu, cpu.costs.return_path))
     consume_skb(net, cpu, skb)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from emulator.kernel.clock import DROP_REASONS, FLOWS_MAX, MAGAZINE_SIZE, NOT_DROPPED, TRACE_SIZE
 from emulator.kernel.jit import kernel
-from emulator.kernel.memory import SPINLOCK, spin_lock, spin_unlock
+from emulator.kernel.memory import SPINLOCK, prefetch, spin_lock, spin_unlock
 
 SKBS_MAX = 65536
 BATCH = MAGAZINE_SIZE // 2
@@ -76,6 +76,8 @@ def alloc_skb(net, cpu):
         return 0
     count = cpu.magazine_count - 1
     cpu.magazine_count = count
+    if count > 0:
+        prefetch(net.skbs[cpu.magazine[count - 1]], "next")  # for the next packet
     return int(cpu.magazine[count])
 
 

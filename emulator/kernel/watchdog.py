@@ -13,7 +13,7 @@ A driver without ndo_tx_timeout (stock veth) has no watchdog.
 Upstream: dev_watchdog (net/sched/sch_generic.c), veth_tx_timeout of the veth BQL series.
 """
 
-from emulator.kernel.clock import HZ, jiffies
+from emulator.kernel.clock import jiffies
 from emulator.kernel.device import NETDEV_UP
 from emulator.kernel.jit import kernel
 from emulator.kernel.memory import READ_ONCE, clear_bit, set_bit, smp_mb, test_and_clear_bit
@@ -47,7 +47,7 @@ def dev_watchdog(net, cpu, dev):
         next_check = min(next_check, trans_start + dev.watchdog_timeo)
     if hung >= 0:
         _handle_timeout(net, cpu, dev, hung)
-    next_check = _round_jiffies(next_check, now)
+    next_check = _round_jiffies(cpu, next_check, now)
     return -next_check if hung >= 0 else next_check
 
 
@@ -69,7 +69,8 @@ def veth_tx_timeout(net, cpu, txq):
 
 
 @kernel
-def _round_jiffies(when, now):
+def _round_jiffies(cpu, when, now):
     """Round up to a whole second, as timers do that need no precision; never into the past."""
-    rounded = (when + HZ - 1) // HZ * HZ
+    hz = 1_000_000_000 // cpu.jiffy_ns
+    rounded = (when + hz - 1) // hz * hz
     return max(rounded, now + 1)

@@ -27,7 +27,8 @@ from emulator.scenario.model import Scenario
 SENDER, RECEIVER = 0, 1
 """Device numbers: veth0 has the qdisc and sends the flood, veth1 has the rules and receives it."""
 DEVICE_NAMES = ("veth0", "veth1")
-_NS_PER_JIFFY = 1_000_000_000 // HZ
+_NS_PER_S = 1_000_000_000
+_CPU_DICE, _RING_DICE = 1 << 40, 2 << 40  # added to the seed, so that flows, CPUs and rings differ in theirs
 
 
 def build(segment: Segment, scenario: Scenario, seats: Sequence[Seat], clock: ClockParams) -> None:
@@ -64,6 +65,8 @@ def _cpu(cpu: Any, index: int, scenario: Scenario, clock: ClockParams) -> None:
     cpu.id = index
     cpu.online = 1
     cpu.tsc_base, cpu.ns_base, cpu.tsc_mult = clock.tsc_base, clock.ns_base, clock.tsc_mult
+    cpu.jiffy_ns = _jiffy_ns(scenario)
+    cpu.random = 1 + mixed_bits(scenario.seed + _CPU_DICE, index)
     cpu.costs.stack_rx = scenario.stack_rx_ns
     if scenario.clock == "virtual" and scenario.host is not None:
         for name in COSTS.names or ():
@@ -108,7 +111,7 @@ def _devices(net: Any, scenario: Scenario, now_ns: int) -> None:
         dev.mtu = device.mtu
         dev.bql_variant = variant
         dev.tx_coal_ns = device.bql.tx_usecs if device.bql.variant in ("v6", "v7") else 0
-        dev.watchdog_timeo = max(1, scenario.watchdog.timeout // _NS_PER_JIFFY)
+        dev.watchdog_timeo = max(1, scenario.watchdog.timeout // _jiffy_ns(scenario))
         dev.has_tx_timeout = int(variant != VARIANT_OFF)
         for queue in range(device.num_tx_queues):
             _txq(dev.txq[queue], number, queue, scenario, now_ns)
@@ -132,12 +135,17 @@ def _txq(txq: Any, dev: int, queue: int, scenario: Scenario, now_ns: int) -> Non
     dql = txq.dql
     dql.max_limit = DQL_MAX_LIMIT
     dql.lowest_slack = UINT_MAX
-    dql.slack_hold_time = bql.hold_time // _NS_PER_JIFFY
-    dql.slack_start_time = dql.last_reap = now_ns // _NS_PER_JIFFY
+    jiffy_ns = _jiffy_ns(scenario)
+    dql.slack_hold_time = bql.hold_time // jiffy_ns
+    dql.slack_start_time = dql.last_reap = now_ns // jiffy_ns
     dql.history_head = dql.last_reap // BITS_PER_LONG
     if dev == SENDER:  # written as through sysfs: they act at the first completion
         dql.min_limit, dql.max_limit = bql.limit_min, bql.limit_max
         dql.stall_thrs = bql.stall_thrs
+
+
+def _jiffy_ns(scenario: Scenario) -> int:
+    return _NS_PER_S // (scenario.host.hz if scenario.host else HZ)
 
 
 def _rq(net: Any, rq: Any, queue: int, slot: int, scenario: Scenario) -> None:
@@ -147,6 +155,9 @@ def _rq(net: Any, rq: Any, queue: int, slot: int, scenario: Scenario) -> None:
     rq.ring.base = slot
     rq.ring.size = scenario.device.ring_size
     rq.ring.batch = ptr_ring_batch(scenario.device.ring_size)
+    if scenario.clock == "virtual":  # a ring that has been used: it stands anywhere
+        start = mixed_bits(scenario.seed + _RING_DICE, queue) % scenario.device.ring_size
+        rq.ring.producer = rq.ring.consumer_head = rq.ring.consumer_tail = start
     net.ring_slots.raw[slot : slot + scenario.device.ring_size] = 0
 
 

@@ -26,7 +26,7 @@ from emulator.agents.words import PHASE_DONE, PHASE_RUNNING
 from emulator.errors import CannotRun, ExitCode
 from emulator.kernel.memory import KernelFault
 from emulator.report.measurement import VariantMeasurement
-from emulator.runtime.build import build, mixed_bits
+from emulator.runtime.build import build
 from emulator.runtime.clocksource import ClockParams
 from emulator.runtime.layout import SEGMENT
 from emulator.runtime.measure import RunFacts, fault_text, measure
@@ -96,7 +96,6 @@ class VirtualRun:
             cpu.virtual, cpu.now_ns = 1, START_NS
             words.start_ns = words.next_ns = START_NS
             words.end_ns = params.measure_end_ns
-            words.random = 1 + mixed_bits(scenario.seed, index)
             words.due_ns = NEVER if seat.role == "napi" else START_NS
             words.phase = PHASE_RUNNING
 

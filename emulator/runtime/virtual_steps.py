@@ -15,7 +15,7 @@ from emulator.agents.flood import flood_step
 from emulator.agents.prober import probe_due_ns, prober_step
 from emulator.agents.watchdog import watchdog_step
 from emulator.agents.words import ROLE_FLOOD, ROLE_NAPI, ROLE_PING
-from emulator.kernel.clock import DEVS_MAX, HZ
+from emulator.kernel.clock import DEVS_MAX, dice, wakeup_ns
 from emulator.kernel.jit import kernel
 from emulator.kernel.memory import READ_ONCE
 from emulator.kernel.napi import SCHED_THREADED
@@ -23,7 +23,6 @@ from emulator.kernel.threaded import napi_threaded_step
 
 NEVER = 1 << 62
 _POOL_RETRY_NS = 1_000
-_NS_PER_JIFFY = 1_000_000_000 // HZ
 
 
 @kernel
@@ -34,26 +33,32 @@ def run_until(nets, agents, count, until_ns):
     while True:
         first = -1
         earliest = until_ns
+        second_ns = until_ns
         for i in range(count):
-            if agents[i].due_ns < earliest:
+            due_ns = agents[i].due_ns
+            if due_ns < earliest:
                 first = i
-                earliest = agents[i].due_ns
+                second_ns = earliest
+                earliest = due_ns
+            elif due_ns < second_ns:
+                second_ns = due_ns
         if first < 0:
             return steps
         words = agents[first]
         cpu = net.cpus[words.cpu]
-        cpu.now_ns = max(cpu.now_ns, earliest)
-        if agent_step(net, cpu, words):
-            steps += 1
-            cpu.stats.steps += 1
-            if cpu.now_ns == earliest:
-                cpu.now_ns += 1  # nothing is instantaneous: two CPUs must not wait for each other at one moment
-            words.due_ns = cpu.now_ns
-        else:
-            words.due_ns = _idle_until(cpu, words)
-        for i in range(count):
-            if agents[i].due_ns == NEVER:
-                _wake(net, cpu, agents[i])
+        its_turn = True
+        while its_turn:
+            cpu.now_ns = max(cpu.now_ns, words.due_ns)
+            began_ns = cpu.now_ns
+            if agent_step(net, cpu, words):
+                steps += 1
+                cpu.stats.steps += 1
+                # Nothing is instantaneous: two CPUs must not wait for each other at one moment.
+                cpu.now_ns = max(cpu.now_ns, began_ns + 1)
+                words.due_ns = cpu.now_ns
+            else:
+                words.due_ns = _idle_until(cpu, words)
+            its_turn = not _wake_sleepers(net, cpu, agents, count) and words.due_ns < second_ns
 
 
 @kernel
@@ -77,32 +82,26 @@ def _idle_until(cpu, words):
     if words.role == ROLE_FLOOD:
         return max(words.next_ns, cpu.now_ns + _POOL_RETRY_NS)
     if words.role == ROLE_PING:
-        late_ns = _dice(words, cpu.costs.timer_slack)
+        late_ns = dice(cpu, cpu.costs.timer_slack)
         return NEVER - 1 if words.finished != 0 else max(probe_due_ns(words) + late_ns, cpu.now_ns + 1)
-    next_check = NEVER // _NS_PER_JIFFY
+    next_check = NEVER // cpu.jiffy_ns
     for i in range(DEVS_MAX):
         if words.next_check[i] > 0:
             next_check = min(next_check, words.next_check[i])
-    return max(next_check * _NS_PER_JIFFY, cpu.now_ns + 1)
+    return max(next_check * cpu.jiffy_ns, cpu.now_ns + 1)
 
 
 @kernel
-def _dice(words, sides):
-    """A number of 0..sides-1 that follows from the seed (xorshift64)."""
-    if sides <= 1:
-        return 0
-    x = words.random
-    x ^= (x << 13) & 0x7FFFFFFFFFFFFFFF
-    x ^= x >> 7
-    x ^= (x << 17) & 0x7FFFFFFFFFFFFFFF
-    words.random = x
-    return (x >> 8) % sides
-
-
-@kernel
-def _wake(net, cpu, words):
-    """Let a NAPI thread that was scheduled by the step that ``cpu`` took run when it has woken up."""
-    rq = net.devs[words.dev].rq[words.queue]
-    if READ_ONCE(rq.napi, "state") & SCHED_THREADED != 0:
-        own = net.cpus[words.cpu]
-        words.due_ns = max(own.now_ns, cpu.now_ns + own.costs.napi_wakeup)
+def _wake_sleepers(net, cpu, agents, count):
+    """Let NAPI threads that ``cpu``'s step scheduled run when they have woken up; whether there was one."""
+    woken = False
+    for i in range(count):
+        words = agents[i]
+        if words.due_ns != NEVER:
+            continue
+        rq = net.devs[words.dev].rq[words.queue]
+        if READ_ONCE(rq.napi, "state") & SCHED_THREADED != 0:
+            own = net.cpus[words.cpu]
+            words.due_ns = max(own.now_ns, cpu.now_ns + wakeup_ns(own, own.costs.napi_wakeup))
+            woken = True
+    return woken

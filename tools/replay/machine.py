@@ -42,6 +42,7 @@ class Machine:
         self.skb.pool_init(self.view)
         self.cpu_view.online = 1
         self.cpu_view.virtual = 1
+        self.cpu_view.jiffy_ns = 1_000_000_000 // self.clock.HZ
 
     def native(self, raw: Any) -> Any:
         """A record as the kernel's functions take it: numpy's for compiled code, a view for the plain twin."""

@@ -25,7 +25,7 @@ import numpy as np
 
 from emulator.kernel.clock import QUEUE_PURGE
 from emulator.kernel.jit import kernel
-from emulator.kernel.memory import SPINLOCK
+from emulator.kernel.memory import SPINLOCK, prefetch
 from emulator.kernel.ptr_ring import PTR_RING
 from emulator.kernel.skb import kfree_skb
 
@@ -215,6 +215,8 @@ def list_pop(net, skbs):
         skbs.head = following
         if following == 0:
             skbs.tail = 0
+        else:
+            prefetch(net.skbs[following], "next")  # of a long queue it is no longer in the nearest cache
         skbs.qlen -= 1
     return skb
 
