@@ -82,7 +82,7 @@ COSTS = np.dtype(
         ("timer_slack", "i8"),  # latency: how late a sleeper's timer may fire
         ("cache_line", "i8"),  # a shared line that another CPU had last
         ("lock_handover", "i8"),  # a lock that another CPU held last
-        ("_line", "i8", 1),
+        ("noise_ppm", "i8"),  # by how much a packet's stack_rx and rules may differ from what they cost on average
     ],
     align=True,
 )
@@ -187,7 +187,7 @@ def time_after_eq(a, b):
 
 @kernel
 def dice(cpu, sides):
-    """A number of 0..sides-1 that follows from the scenario's seed (xorshift64)."""
+    """A number of 0..sides-1, sides below 2^31, that follows from the scenario's seed (xorshift64)."""
     if sides <= 1:
         return 0
     x = cpu.random
@@ -195,13 +195,20 @@ def dice(cpu, sides):
     x ^= x >> 7
     x ^= (x << 17) & 0x7FFFFFFFFFFFFFFF
     cpu.random = x
-    return (x >> 8) % sides
+    return (((x >> 31) & 0xFFFFFFFF) * sides) >> 32
 
 
 @kernel
 def wakeup_ns(cpu, latency_ns):
     """What waking a thread takes this time: from half to one and a half times the latency, as the dice say."""
     return latency_ns // 2 + dice(cpu, latency_ns)
+
+
+@kernel
+def charge_about(cpu, cost_ns):
+    """Pay a cost that differs from packet to packet, evenly within noise_ppm to either side."""
+    spread_ns = cost_ns * cpu.costs.noise_ppm // 1_000_000
+    charge(cpu, cost_ns - spread_ns + dice(cpu, 2 * spread_ns + 1))
 
 
 @kernel

@@ -58,6 +58,7 @@ __all__ = [
     "clear_bit",
     "clock_monotonic_ns",
     "cmpxchg",
+    "cmpxchg_unless_alone",
     "cpu_relax",
     "futex_wait",
     "futex_wake",
@@ -82,6 +83,7 @@ __all__ = [
     "test_and_set_bit",
     "test_bit",
     "xchg",
+    "xchg_unless_alone",
 ]
 
 
@@ -127,6 +129,27 @@ def smp_mb_after_atomic():
 def atomic_add_return(place, key, value):
     """Add; returns the new value. Full barrier."""
     return atomic_fetch_add(place, key, value) + value
+
+
+@kernel
+def cmpxchg_unless_alone(cpu, place, key, old, new):
+    """cmpxchg; without the locked instruction under the virtual clock, whose steps cannot interleave."""
+    if cpu.virtual == 0:
+        return cmpxchg(place, key, old, new)
+    found = READ_ONCE(place, key)
+    if found == old:
+        WRITE_ONCE(place, key, new)
+    return found
+
+
+@kernel
+def xchg_unless_alone(cpu, place, key, new):
+    """xchg; without the locked instruction under the virtual clock."""
+    if cpu.virtual == 0:
+        return xchg(place, key, new)
+    found = READ_ONCE(place, key)
+    WRITE_ONCE(place, key, new)
+    return found
 
 
 @kernel
@@ -182,9 +205,7 @@ def spin_trylock(cpu, lock):
     """Take the lock if it is free; whether it was taken. Acquire."""
     if READ_ONCE(lock, "owner") != 0:
         return False
-    if cpu.virtual != 0:
-        lock.owner = cpu.id + 1  # steps of one process: nobody else can have taken it meanwhile
-    elif cmpxchg(lock, "owner", 0, cpu.id + 1) != 0:
+    if cmpxchg_unless_alone(cpu, lock, "owner", 0, cpu.id + 1) != 0:
         return False
     take_line(cpu, lock, cpu.costs.lock_handover)
     return True

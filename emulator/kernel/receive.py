@@ -20,7 +20,7 @@ Upstream: ip_rcv to udp_rcv/icmp_echo (net/ipv4); the flows and their checks are
 
 import numpy as np
 
-from emulator.kernel.clock import charge, local_clock, wakeup_ns
+from emulator.kernel.clock import charge, charge_about, local_clock, wakeup_ns
 from emulator.kernel.gro import gro_next
 from emulator.kernel.jit import kernel
 from emulator.kernel.memory import READ_ONCE, WRITE_ONCE
@@ -70,17 +70,18 @@ def payload_check(seq, flow):
 
 @kernel
 def gro_deliver_step(net, cpu, dev, gro):
-    """Half a packet of a flush: pay for the first one, or, once that is done, deliver it.
+    """One step of a flush: deliver the packet that has been paid for, and pay for the next.
 
-    Two steps, so that what a packet sets off (a reply, a probe's arrival) happens after the time that it took.
+    A step ends where time passes, so that what a packet sets off (a reply, a probe's arrival) happens after the time
+    that it took.
     """
-    if gro.paid == 0:
-        gro.paid = 1
-        charge(cpu, cpu.costs.stack_rx)
-        nf_hook(net, cpu, dev, gro.flushing.head)
-    else:
+    if gro.paid != 0:
         gro.paid = 0
         netif_receive_skb(net, cpu, dev, gro_next(net, gro))
+        if gro.flushing.head == 0 or cpu.run_q != 0:
+            return
+    gro.paid = 1
+    charge_about(cpu, cpu.costs.stack_rx + nf_hook(net, dev, gro.flushing.head))
 
 
 @kernel

@@ -34,7 +34,7 @@ from emulator.kernel.memory import (
     WRITE_ONCE,
     atomic_add_return,
     clear_bit,
-    cmpxchg,
+    cmpxchg_unless_alone,
     set_bit,
     smp_mb,
     smp_mb_after_atomic,
@@ -44,7 +44,7 @@ from emulator.kernel.memory import (
     spin_unlock,
     test_and_set_bit,
     test_bit,
-    xchg,
+    xchg_unless_alone,
 )
 from emulator.kernel.netdev import (
     netif_schedule,
@@ -120,7 +120,7 @@ def _xmit_locked(net, cpu, dev, txq, q, skb):
                 kfree_skb(net, cpu, skb, QDISC_BURST_DROP)
                 return NET_XMIT_DROP
         net.skbs[skb].next = first
-        found = cmpxchg(q, "defer_head", first, skb)
+        found = cmpxchg_unless_alone(cpu, q, "defer_head", first, skb)
         if found == first:
             break
         first = found
@@ -128,7 +128,7 @@ def _xmit_locked(net, cpu, dev, txq, q, skb):
         return NET_XMIT_SUCCESS
 
     spin_lock(net, cpu, q.root_lock)
-    pending = _reverse(net, xchg(q, "defer_head", 0))
+    pending = _reverse(net, xchg_unless_alone(cpu, q, "defer_head", 0))
     WRITE_ONCE(q, "defer_count", 0)
     if test_bit(q, "state", QDISC_STATE_DEACTIVATED):
         while pending != 0:

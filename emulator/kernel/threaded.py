@@ -3,7 +3,7 @@
 A poll is a state machine of short steps (veth.py), because a step is what both clocks schedule. The order here:
 
 1. a qdisc run that this CPU began (an echo reply through a qdisc, or NET_TX) goes on until it ends;
-2. the packets of a GRO flush are delivered, two steps each: the netfilter cost, then the packet;
+2. the packets of a GRO flush are delivered, one a step, each after its netfilter cost was paid in the step before;
 3. the poll goes on: one ring entry, or its end;
 4. between polls, where the kernel thread enables bottom halves, the NET_TX softirq runs: the queues that this poll
    woke;

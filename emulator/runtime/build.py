@@ -70,8 +70,9 @@ def _cpu(cpu: Any, index: int, scenario: Scenario, clock: ClockParams) -> None:
     cpu.costs.stack_rx = scenario.stack_rx_ns
     if scenario.clock == "virtual" and scenario.host is not None:
         for name in COSTS.names or ():
-            if not name.startswith("_"):
+            if name != "noise_ppm":
                 setattr(cpu.costs, name, round(getattr(scenario.host, name)))
+        cpu.costs.noise_ppm = scenario.host.noise
 
 
 def _agent(words: Any, index: int, seat: Seat, scenario: Scenario) -> None:

@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from emulator.scenario.base import Strict
 from emulator.scenario.text import found
-from emulator.scenario.units import AsText, Cost, CostNs, fault, faults_below, format_cost, whole
+from emulator.scenario.units import AsText, Cost, CostNs, SharePpm, fault, faults_below, format_cost, whole
 
 MAX_RULES = 100_000
 
@@ -106,6 +106,8 @@ class HostProfile(Strict):
     """ns of an echo outside veth: ping's own system calls, and waking it for the reply"""
     timer_slack: CostNs = 0.0
     """ns by which a sleeper's timer may be late; how late, the seed says"""
+    noise: SharePpm = 0
+    """by how much stack_rx and the rules differ from packet to packet, to either side; the seed says how"""
     cache_line: CostNs = 0.0
     """ns to fetch a cache line that another CPU had last: the queue's BQL words"""
     lock_handover: CostNs = 0.0

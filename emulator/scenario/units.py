@@ -6,6 +6,7 @@
     SizeBytes    int, bytes     64B 1.5KiB 32MiB 10KB 1MB
     Packets      int, packets   256p or 256          (the field is a count, so a bare number is clear)
     RatePps      int, pkt/s     0pps 100kpps 1.5Mpps
+    SharePpm     int, ppm       1% 0.25%
 
 No bare number is a time, a size or a rate. What `duration()`, `size()` and the like return is the metadata of an
 `Annotated` type: pydantic reads a field through its `parse` and writes it through its `text`, and the two are inverse
@@ -26,6 +27,7 @@ from emulator.scenario.text import found
 NS_PER_US = 1_000
 NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
+PPM_PER_PERCENT = 10_000
 
 DURATIONS = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S, "min": 60 * NS_PER_S}
 SIZES = {"B": 1, "KiB": 1024, "MiB": 1024**2, "KB": 1000, "MB": 1000**2}
@@ -255,8 +257,26 @@ class Cost(AsText):
         return format_cost(value)
 
 
+@dataclass(frozen=True)
+class Share(AsText):
+    """A share of something, in parts per million; in text in percent."""
+
+    def parse(self, value: object) -> int:
+        parts = split_quantity(value) if isinstance(value, str) else None
+        if parts is None or parts[1] != "%":
+            raise fault(f"expected a share, got {found(value)}; write e.g. 1% (allowed: 0%..100%)")
+        ppm = parts[0] * PPM_PER_PERCENT
+        if ppm > 100 * PPM_PER_PERCENT or ppm != int(ppm):
+            raise fault(f"{value} is out of range; allowed: 0%..100%, at most four decimals")
+        return int(ppm)
+
+    def text(self, value: int) -> str:
+        return f"{Decimal(value) / PPM_PER_PERCENT:f}%"
+
+
 DurationNs = Annotated[int, duration()]
 CostNs = Annotated[float, Cost()]
 SizeBytes = Annotated[int, size("0B", "1024MiB")]
+SharePpm = Annotated[int, Share()]
 Packets = Annotated[int, packets(0, 1_000_000)]
 RatePps = Annotated[int, rate("0pps", "1000Mpps")]

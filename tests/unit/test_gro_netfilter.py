@@ -54,10 +54,10 @@ def test_rules_that_do_not_match_count_nothing():
     net = Network(netfilter={"rules": 4, "mode": "walk"})
     for i, (field, value) in enumerate([("protocol", 6), ("invert", 1), ("dst", 1), ("src", 1 << 20)]):
         setattr(net.view.rules[i], field, value)
-    nf_hook(net.raw, net.raw_cpu(NAPI), net.raw["devs"][1], 1)
+    nf_hook(net.raw, net.raw["devs"][1], 1)
     assert net.view.rules.raw["packets"][:4].tolist() == [0, 0, 0, 0]
     net.view.rules[3].invert = net.view.rules[0].invert = 1
-    nf_hook(net.raw, net.raw_cpu(NAPI), net.raw["devs"][1], 1)
+    nf_hook(net.raw, net.raw["devs"][1], 1)
     assert net.view.rules.raw["packets"][:4].tolist() == [1, 0, 0, 1]
 
 

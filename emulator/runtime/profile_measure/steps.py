@@ -171,5 +171,5 @@ def rule_walks(nets, agents, skb, count):
     dev = net.devs[1]
     began = local_clock(receiver)
     for _ in range(count):
-        nf_hook(net, receiver, dev, skb)
+        nf_hook(net, dev, skb)
     return local_clock(receiver) - began
