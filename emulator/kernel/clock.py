@@ -30,6 +30,7 @@ MAGAZINE_SIZE = 256  # free packets a CPU keeps to itself, two batches of 128
 TRACE_SIZE = 16384  # last packets freed, per CPU
 HZ = 1000  # jiffies a second, unless the host profile says otherwise
 TSC_SHIFT = 32
+_PAUSE_NS = 200  # a pause and a look at the clock take less than this
 
 DROP_REASONS = (
     "NONE",  # consumed: delivered to its receiver
@@ -225,5 +226,7 @@ def charge(cpu, cost_ns):
 @kernel
 def _burn(cpu, cost_ns):
     deadline = local_clock(cpu) + cost_ns
-    while local_clock(cpu) < deadline:
+    while local_clock(cpu) < deadline - _PAUSE_NS:
         cpu_relax()
+    while local_clock(cpu) < deadline:
+        pass  # a pause would end too late
