@@ -45,7 +45,8 @@ SKB = np.dtype(
         ("tos", "u1"),  # low two bits: ECN
         ("wmem", "i1"),  # still owned by its sending socket (fq_codel then charges no memory)
         ("check", "i1"),  # low byte of seq ^ flow, written with the payload
-        ("_pad", "i1", 2),
+        ("holder", "i1"),  # 1 + the CPU that had the packet's line last (virtual clock, see take_line)
+        ("_pad", "i1"),
         ("prev", "i4"),  # previous in a list that is also emptied from its tail (sfq)
     ],
     align=True,
@@ -78,7 +79,9 @@ def alloc_skb(net, cpu):
     cpu.magazine_count = count
     if count > 0:
         prefetch(net.skbs[cpu.magazine[count - 1]], "next")  # for the next packet
-    return int(cpu.magazine[count])
+    skb = int(cpu.magazine[count])
+    net.skbs[skb].holder = cpu.id + 1
+    return skb
 
 
 @kernel

@@ -50,6 +50,7 @@ from emulator.kernel.memory import (
     smp_store_mb,
     spin_lock,
     spin_unlock,
+    take_line,
 )
 from emulator.kernel.napi import NAPI, napi_complete_done, napi_schedule, napi_schedule_prep
 from emulator.kernel.netdev import (
@@ -108,6 +109,7 @@ VETH_RQ = np.dtype(
 def veth_xmit(net, cpu, dev, txq, skb):
     """Put one packet on the peer's ring. NETDEV_TX_OK (also when dropped), or NETDEV_TX_BUSY with the queue stopped."""
     charge(cpu, cpu.costs.veth_xmit)
+    take_line(cpu, net.skbs[skb], cpu.costs.cache_line)
     stats = cpu.dev[dev.ifindex]
     peer = net.devs[dev.peer]
     rq = peer.rq[txq.index]
@@ -189,6 +191,7 @@ def veth_poll_step(net, cpu, dev, rq):
         _poll_end(net, cpu, dev, rq)
         return
     charge(cpu, cpu.costs.ring_consume)
+    take_line(cpu, net.skbs[entry >> TAG_BITS], cpu.costs.cache_line)
     if entry & VETH_BQL_FLAG != 0:
         rq.in_hand = 1
         if dev.bql_variant <= VARIANT_V6:

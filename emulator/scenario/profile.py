@@ -109,7 +109,7 @@ class HostProfile(Strict):
     noise: SharePpm = 0
     """by how much stack_rx and the rules differ from packet to packet, to either side; the seed says how"""
     cache_line: CostNs = 0.0
-    """ns to fetch a cache line that another CPU had last: the queue's BQL words"""
+    """ns to fetch a cache line that another CPU had last: a packet's, the queue's BQL words"""
     lock_handover: CostNs = 0.0
     """ns to take a lock that another CPU held last"""
 
