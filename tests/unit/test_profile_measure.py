@@ -32,7 +32,8 @@ def test_what_is_measured_is_a_profile_that_runs(measured: Measured, tmp_path: P
     path.write_text(measured.text())
     profile = load_profile(path)
     assert profile == measured.profile
-    assert all(getattr(profile, name) > 0 for name in STEPS)
+    # What a packet's line costs on its way from the other CPU may be all that receiving costs.
+    assert all(getattr(profile, name) > 0 for name in STEPS if name != "gro_receive")
     costs = [profile.netfilter_cost_ns(n) for n in (0, 1, 10, 100, 1000, 10_000)]
     assert costs == sorted(costs)
     assert costs[-1] > 0

@@ -55,4 +55,7 @@ def test_all_costs_default_to_nothing_and_the_name_to_the_stem(tmp_path: Path) -
     path.write_text("description: x\n")
     profile = load_profile(path)
     assert (profile.name, profile.hz, profile.netfilter_cost_ns(9999)) == ("box", 1000, 0)
-    assert {value for key, value in profile.to_plain().items() if key not in ("name", "description", "hz")} == {"0ns"}
+    assert {
+        value for key, value in profile.to_plain().items() if key not in ("name", "description", "hz", "noise")
+    } == {"0ns"}
+    assert profile.noise == 0
