@@ -137,7 +137,7 @@ def _kick_and_complete(net, role, mode):
     if role == 0:
         ptr_ring_produce(net, rq.ring, 4)
         if mode == AS_BUILT:
-            veth_kick(rq)
+            veth_kick(net.cpus[0], dev, rq)
             return
         if mode == BARRIER:
             smp_mb()  # K1

@@ -20,6 +20,7 @@ def add_parser(verbs: Any) -> None:
     )
     add_scenario_arguments(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the results go (default: runs/NAME-TIME)")
+    parser.add_argument("--trace", metavar="N", help="the same as --set trace=N: keep the first N events of each agent")
     parser.add_argument("--json", action="store_true", help="print one JSON object on stdout, and nothing else there")
 
 
@@ -35,7 +36,8 @@ def run(args: argparse.Namespace) -> int:
             warm_up()  # the fork server loads the compiled code while this process does the rest
         from emulator.scenario import check_cpus, load_scenario
 
-        loaded = load_scenario(args.scenario, all_sets(args))
+        traced = [f"trace={args.trace}"] if args.trace is not None else []
+        loaded = load_scenario(args.scenario, [*all_sets(args), *traced])
         check_cpus(loaded)
         check_expectations(loaded)
         for warning in loaded.warnings:

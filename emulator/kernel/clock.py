@@ -10,6 +10,7 @@ Every mechanism takes one ``cpu`` record as its argument. There is one per agent
           skb magazine         this CPU's free packets
           drops[reason][flow]  where and why packets ended here
           trace                the last packets freed, with the reason
+          events               the first events of the run, if they are traced (trace.py)
 
 Two clocks. Under the real clock :func:`local_clock` reads the machine and :func:`charge` burns the nanoseconds; under
 the virtual clock (``cpu.virtual``) time is the counter ``cpu.now_ns`` and :func:`charge` adds. No mechanism knows
@@ -28,6 +29,7 @@ DEVS_MAX = 4  # two veth pairs
 FLOWS_MAX = 64  # flows whose packets are accounted one by one
 MAGAZINE_SIZE = 256  # free packets a CPU keeps to itself, two batches of 128
 TRACE_SIZE = 16384  # last packets freed, per CPU
+TRACE_EVENTS_MAX = 1024  # events noted, per CPU
 HZ = 1000  # jiffies a second, unless the host profile says otherwise
 TSC_SHIFT = 32
 _PAUSE_NS = 200  # a pause and a look at the clock take less than this
@@ -122,6 +124,17 @@ DEV_STATS = np.dtype(
 )
 """What this CPU did for one device (dev_lstats, veth_rq_stats)."""
 
+EVENT = np.dtype([("time_ns", "i8"), ("code", "i8"), ("a", "i8"), ("b", "i8")], align=True)
+TRACE = np.dtype(
+    [
+        ("limit", "i8"),  # events that may be noted; 0 = off
+        ("count", "i8"),  # events so far
+        ("_line", "i8", 6),
+        ("entries", EVENT, TRACE_EVENTS_MAX),
+    ],
+    align=True,
+)
+
 CPU = np.dtype(
     [
         # identity and clock
@@ -152,6 +165,7 @@ CPU = np.dtype(
         ("trace_head", "i8"),  # packets freed so far
         ("_trace_line", "i8", 7),
         ("trace", "i8", TRACE_SIZE),  # (skb << 8) | reason
+        ("events", TRACE),
     ],
     align=True,
 )

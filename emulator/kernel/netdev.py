@@ -42,6 +42,7 @@ from emulator.kernel.memory import (
     test_and_set_bit,
 )
 from emulator.kernel.qdisc.base import QDISC_STATE_SCHED
+from emulator.kernel.trace import BQL_COMPLETE, DRV_STOP, DRV_WAKE, STACK_STOP, STACK_WAKE, trace_event
 
 QUEUE_STATE_DRV_XOFF, QUEUE_STATE_STACK_XOFF, QUEUE_STATE_FROZEN = range(3)
 DRV_XOFF, STACK_XOFF, FROZEN = 1, 2, 4
@@ -130,6 +131,7 @@ def netif_tx_stop_queue(cpu, txq):
     smp_mb_before_atomic()  # W1, pairs with W2 in dev_watchdog()
     if not test_and_set_bit(txq, "state", QUEUE_STATE_DRV_XOFF):
         txq.drv_xoff += 1
+        trace_event(cpu, DRV_STOP, txq.dev, txq.index)
 
 
 @kernel
@@ -137,6 +139,7 @@ def netif_tx_wake_queue(net, cpu, txq):
     """Wake from the driver's stop; schedules the qdisc whatever STACK_XOFF says. Whether the bit was set."""
     if not test_and_clear_bit(txq, "state", QUEUE_STATE_DRV_XOFF):
         return False
+    trace_event(cpu, DRV_WAKE, txq.dev, txq.index)
     netif_schedule(net, cpu, txq.qdisc)
     return True
 
@@ -166,6 +169,7 @@ def netdev_tx_sent_queue(net, cpu, txq, count):
         clear_bit(txq, "state", QUEUE_STATE_STACK_XOFF)  # completed meanwhile; we are the producer, nobody to schedule
     elif not was_stopped:
         txq.stack_xoff += 1
+        trace_event(cpu, STACK_STOP, txq.dev, txq.index)
 
 
 @kernel
@@ -184,12 +188,14 @@ def netdev_tx_completed_queue(net, cpu, txq, count):
         record_fault(net, cpu, FAULT_DQL_BUG, txq.dev, txq.index, count, inflight, u32(dql.num_completed))
     dql_completed(dql, count, now_ns // cpu.jiffy_ns)
     _observe_completion(net, txq, count, inflight, now_ns)
+    trace_event(cpu, BQL_COMPLETE, count, u32(dql.limit))
     smp_mb()  # B2, pairs with B1 in netdev_tx_sent_queue()
     if dql_avail(dql) < 0:
         return False
     if not test_and_clear_bit(txq, "state", QUEUE_STATE_STACK_XOFF):
         return False
     txq.stack_wake += 1
+    trace_event(cpu, STACK_WAKE, txq.dev, txq.index)
     netif_schedule_queue(net, cpu, txq)
     return True
 

@@ -27,6 +27,7 @@ from emulator.kernel.memory import READ_ONCE, WRITE_ONCE
 from emulator.kernel.netfilter import nf_hook
 from emulator.kernel.sched import dev_queue_xmit
 from emulator.kernel.skb import KIND_ECHO_REPLY, KIND_ECHO_REQUEST, consume_skb
+from emulator.kernel.trace import NETIF_RECEIVE_SKB, trace_packet
 
 PROBES_MAX = 131072
 
@@ -88,6 +89,7 @@ def gro_deliver_step(net, cpu, dev, gro):
 def netif_receive_skb(net, cpu, dev, skb):
     """Deliver one packet that has been paid for on ``dev``: verify it, consume or answer it."""
     packet = net.skbs[skb]
+    trace_packet(net, cpu, NETIF_RECEIVE_SKB, skb)
     stats = cpu.dev[dev.ifindex]
     stats.rx_packets += 1
     stats.rx_bytes += packet.len

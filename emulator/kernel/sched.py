@@ -69,6 +69,7 @@ from emulator.kernel.qdisc.base import (
 )
 from emulator.kernel.qdisc.ops import qdisc_dequeue, qdisc_enqueue
 from emulator.kernel.skb import kfree_skb
+from emulator.kernel.trace import QDISC_DEQUEUE, REQUEUE, trace_packet
 from emulator.kernel.veth import NETDEV_TX_OK, veth_xmit
 
 DEV_TX_WEIGHT = 64  # packets a qdisc run may move
@@ -345,6 +346,7 @@ def _dev_requeue_skb(net, cpu, q, skb, nolock):
         q.gso_skb.tail = skb
         q.gso_skb.qlen += 1
         q.requeues += 1
+        trace_packet(net, cpu, REQUEUE, skb)
         _hold(net, q, skb, 1)
         skb = following
     if held != 0:
@@ -393,6 +395,7 @@ def _dequeue_skb(net, cpu, dev, q):
         skb = qdisc_dequeue(net, cpu, q)
         if skb == 0:
             return 0
+    trace_packet(net, cpu, QDISC_DEQUEUE, skb)
     net.skbs[skb].next = 0
     if q.flags & TCQ_F_ONETXQUEUE != 0:
         _bulk_within_bql(net, cpu, dev, q, skb)
@@ -413,6 +416,7 @@ def _dequeue_requeued(net, cpu, dev, q):
         spin_lock(net, cpu, q.root_lock)
     skb = list_pop(net, q.gso_skb)
     if skb != 0:
+        trace_packet(net, cpu, QDISC_DEQUEUE, skb)
         net.skbs[skb].next = 0
         _hold(net, q, skb, -1)
     if nolock:
@@ -446,6 +450,7 @@ def _bulk_within_bql(net, cpu, dev, q, skb):
         following = qdisc_dequeue(net, cpu, q)
         if following == 0:
             break
+        trace_packet(net, cpu, QDISC_DEQUEUE, following)
         limit -= net.skbs[following].len
         net.skbs[last].next = following
         net.skbs[following].next = 0
@@ -466,6 +471,7 @@ def _bulk_slow(net, cpu, q, skb):
             list_append(net, q.bad_txq, following)
             _hold(net, q, following, 1)
             break
+        trace_packet(net, cpu, QDISC_DEQUEUE, following)
         net.skbs[last].next = following
         net.skbs[following].next = 0
         last = following

@@ -22,6 +22,7 @@ import numpy as np
 from emulator.kernel.clock import DROP_REASONS, FLOWS_MAX, MAGAZINE_SIZE, NOT_DROPPED, TRACE_SIZE
 from emulator.kernel.jit import kernel
 from emulator.kernel.memory import SPINLOCK, prefetch, spin_lock, spin_unlock
+from emulator.kernel.trace import trace_drop
 
 SKBS_MAX = 65536
 BATCH = MAGAZINE_SIZE // 2
@@ -90,6 +91,7 @@ def kfree_skb(net, cpu, skb, reason):
     packet = net.skbs[skb]
     cpu.drops[reason * FLOWS_MAX + packet.flow] += 1
     trace_skb(cpu, skb, reason)
+    trace_drop(net, cpu, skb, reason)
     _free(net, cpu, skb)
 
 

@@ -71,6 +71,14 @@ from emulator.kernel.ptr_ring import (
 )
 from emulator.kernel.qdisc.base import NOQUEUE
 from emulator.kernel.skb import kfree_skb
+from emulator.kernel.trace import (
+    NAPI_POLL_BEGIN,
+    NAPI_POLL_END,
+    NAPI_SCHEDULE,
+    NET_DEV_XMIT,
+    trace_event,
+    trace_packet,
+)
 
 VETH_RING_SIZE = 256
 VETH_BQL_UNIT = 1
@@ -119,15 +127,15 @@ def veth_xmit(net, cpu, dev, txq, skb):
     if _veth_ring_produce(net, cpu, txq, rq, skb, charged):
         stats.tx_packets += 1
         stats.tx_bytes += length
-        veth_kick(rq)
+        veth_kick(cpu, peer, rq)
         return NETDEV_TX_OK
     if not has_queue:
         stats.tx_dropped += 1
         kfree_skb(net, cpu, skb, FULL_RING)
-        veth_kick(rq)
+        veth_kick(cpu, peer, rq)
         return NETDEV_TX_OK
     netif_tx_stop_queue(cpu, txq)
-    veth_kick(rq)
+    veth_kick(cpu, peer, rq)
     return NETDEV_TX_BUSY
 
 
@@ -142,6 +150,7 @@ def _veth_ring_produce(net, cpu, txq, rq, skb, charged):
     if ring.size == 0 or ptr_ring_full(net, ring):
         spin_unlock(ring.producer_lock)
         return False
+    trace_packet(net, cpu, NET_DEV_XMIT, skb)
     entry = skb << TAG_BITS
     if charged:
         entry |= VETH_BQL_FLAG
@@ -152,11 +161,12 @@ def _veth_ring_produce(net, cpu, txq, rq, skb, charged):
 
 
 @kernel
-def veth_kick(rq):
+def veth_kick(cpu, dev, rq):
     """Schedule the peer's NAPI unless it is known to be looking (``__veth_xdp_flush``)."""
     smp_mb()  # K1, pairs with K2 in _poll_complete() and K3 in _wake_driver_stop()
     if READ_ONCE(rq, "rx_notify_masked") == 0 and napi_schedule_prep(rq.napi):
         WRITE_ONCE(rq, "rx_notify_masked", 1)
+        trace_event(cpu, NAPI_SCHEDULE, dev.ifindex, rq.index)
         napi_schedule(rq.napi)
 
 
@@ -164,6 +174,7 @@ def veth_kick(rq):
 def veth_poll_begin(net, cpu, dev, rq):
     """Start of a poll: a window that began in this CPU's future is pulled back to now; what is due is completed."""
     rq.done = 0
+    trace_event(cpu, NAPI_POLL_BEGIN, dev.ifindex, rq.index)
     charge(cpu, cpu.costs.napi_poll)
     if dev.bql_variant >= VARIANT_V6:
         now = local_clock(cpu)
@@ -182,7 +193,7 @@ def veth_poll_step(net, cpu, dev, rq):
         _poll_complete(net, cpu, dev, rq)
         return
     if rq.phase == POLL_REPOLL:
-        _poll_done(rq)
+        _poll_done(cpu, dev, rq)
         return
     entry = 0
     if rq.done < rq.napi.weight:
@@ -272,9 +283,10 @@ def _poll_complete(net, cpu, dev, rq):
         smp_store_mb(rq, "rx_notify_masked", 0)  # K2, pairs with K1 in veth_kick()
         if not ptr_ring_empty(net, rq.ring) and napi_schedule_prep(rq.napi):
             WRITE_ONCE(rq, "rx_notify_masked", 1)
+            trace_event(cpu, NAPI_SCHEDULE, dev.ifindex, rq.index)
             napi_schedule(rq.napi)
     _wake_driver_stop(net, cpu, dev, rq)
-    _poll_done(rq)
+    _poll_done(cpu, dev, rq)
 
 
 @kernel
@@ -291,7 +303,8 @@ def _wake_driver_stop(net, cpu, dev, rq):
 
 
 @kernel
-def _poll_done(rq):
+def _poll_done(cpu, dev, rq):
+    trace_event(cpu, NAPI_POLL_END, dev.ifindex, rq.done)
     napi = rq.napi
     napi.polls += 1
     napi.work += rq.done

@@ -24,6 +24,7 @@ from emulator.kernel.netdev import (
     netif_tx_wake_queue,
     netif_xmit_stopped,
 )
+from emulator.kernel.trace import NET_DEV_XMIT_TIMEOUT, STACK_WAKE, trace_event
 
 
 @kernel
@@ -42,6 +43,7 @@ def dev_watchdog(net, cpu, dev):
         trans_start = READ_ONCE(txq, "trans_start")
         if now > trans_start + dev.watchdog_timeo:
             txq.trans_timeout += 1
+            trace_event(cpu, NET_DEV_XMIT_TIMEOUT, txq.dev, txq.index)
             hung = i
             break
         next_check = min(next_check, trans_start + dev.watchdog_timeo)
@@ -64,7 +66,8 @@ def _handle_timeout(net, cpu, dev, hung):
 @kernel
 def veth_tx_timeout(net, cpu, txq):
     """The driver's answer: forget the stack's stop and wake the queue; the charges stay."""
-    test_and_clear_bit(txq, "state", QUEUE_STATE_STACK_XOFF)
+    if test_and_clear_bit(txq, "state", QUEUE_STATE_STACK_XOFF):
+        trace_event(cpu, STACK_WAKE, txq.dev, txq.index)
     netif_tx_wake_queue(net, cpu, txq)
 
 

@@ -6,6 +6,7 @@
                          probes   when each echo was wanted, sent, answered           Probes
                          qdiscs, txqs, rings, napis, devs                             the kernel's own counters
                          agents, pool, identities, timing                             what the run says of itself
+                         trace    what happened, event by event                       TraceEvent
                          series   the words of the segment as a poller of sysfs would have seen them
 
 Scope. Counters count from the start of the run, warm-up included, as `tc -s` and `ethtool -S` would; whatever is named
@@ -254,6 +255,28 @@ class TimingVerdict:
     load: float | None = None
 
 
+@dataclass(frozen=True)
+class TraceEvent:
+    """Something that happened on an agent's CPU."""
+
+    t_ns: int
+    """since the run began, warm-up included"""
+    agent: str
+    event: str
+    """a tracepoint of kernel/trace.py"""
+    args: dict[str, int | str]
+    """flow (its label), seq, dev, queue, count, limit, done, reason: what the event is about"""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The first events of each agent, merged by time; those of one moment in the order of the agents."""
+
+    events: list[TraceEvent]
+    lost: int
+    """events that happened after an agent had noted as many as it was to"""
+
+
 @dataclass(frozen=True, eq=False)
 class VariantMeasurement:
     """One variant, finished or not."""
@@ -289,6 +312,8 @@ class VariantMeasurement:
     memory_mb: float | None
     """proportional set size of all processes"""
     start_to_first_packet_s: float | None
+    trace: Trace | None = None
+    """None: the scenario traces nothing"""
     warnings: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:

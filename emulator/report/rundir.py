@@ -10,6 +10,7 @@
                     counters.json     every counter, as measured
                     histograms.json   exact distributions: n, sum, min, max, [[low, high, count], ...]
                     probes.csv        intended_ns, sent_ns, received_ns; empty where it did not happen
+                    trace.jsonl       what happened, one event a line, if it was traced
                     series.csv        t_s and what a poller of sysfs saw; empty where missing
 
 A file appears whole or not at all: it is written beside its place and renamed. A variant is kept as soon as it has
@@ -38,13 +39,14 @@ from emulator.errors import CannotRun
 from emulator.report.codec import to_plain
 from emulator.report.document import SCHEMA, versions_here
 from emulator.report.histogram import Hist, bucket_bounds
-from emulator.report.measurement import VariantMeasurement
+from emulator.report.measurement import Trace, VariantMeasurement
 
 MANIFEST = "run.json"
 KIND = "emulator results"
-_VARIANT_FILES = ("summary.json", "counters.json", "histograms.json", "probes.csv", "series.csv")
+_VARIANT_FILES = ("summary.json", "counters.json", "histograms.json", "probes.csv", "series.csv", "trace.jsonl")
+NS_PER_US = 1000
 _TOP_FILES = ("summary.json", "events.jsonl")  # the manifest is replaced, never absent
-_BULKY = ("probes", "series", "limit_hist", "inflight_hist", "count_hist", "interval_hist", "work_hist")
+_BULKY = ("probes", "series", "trace", "limit_hist", "inflight_hist", "count_hist", "interval_hist", "work_hist")
 
 
 def reserve_directory(name: str, now: datetime, parent: Path = Path("runs")) -> Path:
@@ -138,6 +140,8 @@ class ResultsDirectory:
             if measurement.probes is not None:
                 p = measurement.probes
                 write_text(folder / "probes.csv", _probes_csv(p.intended_ns, p.sent_ns, p.received_ns))
+            if measurement.trace is not None:
+                write_text(folder / "trace.jsonl", _trace_jsonl(measurement.trace))
             write_text(folder / "summary.json", _json(summary))
             self._manifest["variants"].append(
                 {
@@ -294,6 +298,12 @@ def _hist(hist: Hist) -> dict[str, Any]:
 def _probes_csv(*columns: NDArray[np.int64]) -> str:
     cells = ([str(v) if v else "" for v in column.tolist()] for column in columns)
     return _csv(("intended_ns", "sent_ns", "received_ns"), cells)
+
+
+def _trace_jsonl(trace: Trace) -> str:
+    return "".join(
+        _json_line({"t_us": e.t_ns / NS_PER_US, "agent": e.agent, "event": e.event} | e.args) for e in trace.events
+    )
 
 
 def _series_csv(series: Mapping[str, NDArray[np.float64]]) -> str:

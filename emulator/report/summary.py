@@ -76,6 +76,8 @@ def summarise(m: VariantMeasurement) -> dict[str, Any]:
         "expectations": [],
         "exit_code": severest(codes),
     }
+    if m.trace is not None:
+        summary["trace"] = {"events": len(m.trace.events), "lost": m.trace.lost}
     plain: dict[str, Any] = to_plain(summary)
     return plain
 

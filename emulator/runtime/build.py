@@ -67,6 +67,7 @@ def _cpu(cpu: Any, index: int, scenario: Scenario, clock: ClockParams) -> None:
     cpu.tsc_base, cpu.ns_base, cpu.tsc_mult = clock.tsc_base, clock.ns_base, clock.tsc_mult
     cpu.jiffy_ns = _jiffy_ns(scenario)
     cpu.random = 1 + mixed_bits(scenario.seed + _CPU_DICE, index)
+    cpu.events.limit = scenario.trace
     cpu.costs.stack_rx = scenario.stack_rx_ns
     if scenario.clock == "virtual" and scenario.host is not None:
         for name in COSTS.names or ():

@@ -42,6 +42,7 @@ from emulator.runtime.host import TimingInputs, timing_verdict
 from emulator.runtime.placement import Seat
 from emulator.runtime.sampler import Sampler
 from emulator.runtime.segment import Segment
+from emulator.runtime.traced import traced
 from emulator.runtime.walk import free_slots, in_flight, qdisc_skbs, ring_entries, tagged
 from emulator.scenario.model import Scenario
 
@@ -121,6 +122,7 @@ def measure(
         identities=list(_identities(net, flows, where, len(seats))),
         timing=timing,
         series=sampler.series(params.measure_start_ns, flood_flows),
+        trace=traced(net, scenario, seats),
         memory_mb=facts.memory_mb,
         start_to_first_packet_s=facts.start_to_first_packet_s,
         warnings=facts.notes,

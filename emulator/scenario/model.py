@@ -45,6 +45,7 @@ WarmingUp = Annotated[int, duration("0ns", "1440min", "s")]
 LONGEST_NAME = 64
 LONGEST_TX_QUEUE = 75_000  # both devices with pfifo_fast, three rings each, still find room in the segment
 SHORTEST_STALL = 4  # jiffies
+LONGEST_TRACE = 1024  # events of each agent, for which the segment has room
 
 
 def valid_name(value: object) -> object:
@@ -201,6 +202,8 @@ class Scenario(Strict):
     """what things cost; None: `none`, nothing is burnt"""
     run_dir: Annotated[StrictStr, BeforeValidator(_absolute)] | None = None
     """where run directories are made; None: /dev/shm"""
+    trace: Annotated[int, whole(0, LONGEST_TRACE)] = 0
+    """events of each agent that are kept from the start of the run on; 0: none"""
     device: Device = Field(default_factory=Device)
     flood: Flood = Flood()
     napi: Napi = Napi()

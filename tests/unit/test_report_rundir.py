@@ -15,6 +15,7 @@ from emulator.errors import CannotRun, ExitCode
 from emulator.report import rundir
 from emulator.report.blank import blank_measurement, blank_txq, one_value
 from emulator.report.document import document_json, run_document
+from emulator.report.measurement import Trace, TraceEvent, VariantMeasurement
 from emulator.report.rundir import ResultsDirectory, reserve_directory, safe_name, write_results, write_text
 from emulator.report.summary import summarise
 
@@ -60,6 +61,31 @@ def test_missing_samples_are_empty_cells(tmp_path):
     folder = results.write_variant(replace(m, probes=None), summarise(m))
     assert list(csv.reader((folder / "series.csv").open())) == [["t_s", "limit"], ["0", ""], ["0.5", "16"]]
     assert not (folder / "probes.csv").exists()
+
+
+def test_a_trace_is_an_object_a_line_and_counted_in_the_summary(tmp_path):
+    events = [
+        TraceEvent(100_001, "flood0", "net_dev_xmit", {"flow": "flood 0.0", "seq": 1}),
+        TraceEvent(2_000_000, "napi/veth1-0", "bql_complete", {"count": 1, "limit": 2}),
+    ]
+    m = replace(blank_measurement("a"), trace=Trace(events, lost=7))
+    folder = ResultsDirectory(tmp_path / "r", MANIFEST).write_variant(m, summarise(m))
+    assert (folder / "trace.jsonl").read_text() == (
+        '{"t_us":100.001,"agent":"flood0","event":"net_dev_xmit","flow":"flood 0.0","seq":1}\n'
+        '{"t_us":2000.0,"agent":"napi/veth1-0","event":"bql_complete","count":1,"limit":2}\n'
+    )
+    assert read(folder / "summary.json")["trace"] == {"events": 2, "lost": 7}
+    assert "trace" not in read(folder / "counters.json")
+    assert VariantMeasurement.from_dict(m.to_dict()).trace == m.trace
+    ResultsDirectory(tmp_path / "r", MANIFEST)
+    assert not (folder / "trace.jsonl").exists()
+
+
+def test_without_a_trace_there_is_neither_file_nor_count(tmp_path):
+    m = blank_measurement("a")
+    folder = ResultsDirectory(tmp_path / "r", MANIFEST).write_variant(m, summarise(m))
+    assert not (folder / "trace.jsonl").exists()
+    assert "trace" not in read(folder / "summary.json")
 
 
 def test_histograms_give_their_buckets(tmp_path):

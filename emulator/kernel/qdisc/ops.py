@@ -46,6 +46,7 @@ from emulator.kernel.qdisc.pfifo_fast import (
 )
 from emulator.kernel.qdisc.sfq import sfq_dequeue, sfq_drop, sfq_enqueue, sfq_reset
 from emulator.kernel.skb import kfree_skb
+from emulator.kernel.trace import QDISC_ENQUEUE, trace_packet
 
 
 @kernel
@@ -54,6 +55,7 @@ def qdisc_enqueue(net, cpu, q, skb):
     kind = q.kind
     if kind <= NOQUEUE:  # noop, noqueue
         return _noop_enqueue(net, cpu, skb)
+    trace_packet(net, cpu, QDISC_ENQUEUE, skb)
     if kind == PFIFO_FAST:
         atomic_add(q, "enqueued", 1)
         return pfifo_fast_enqueue(net, cpu, q, skb)
