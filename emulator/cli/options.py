@@ -12,11 +12,13 @@ if TYPE_CHECKING:
     from emulator.scenario.matrix import Matrix
 
 
-def add_scenario_arguments(parser: argparse.ArgumentParser) -> None:
+def add_scenario_arguments(parser: argparse.ArgumentParser, *, scenario_required: bool = True) -> None:
     """SCENARIO, `--set`, `--duration`."""
-    parser.add_argument(
+    scenario = parser.add_argument(
         "scenario", type=Path, metavar="SCENARIO", help="a scenario file, e.g. scenarios/quickstart.yaml"
     )
+    if not scenario_required:  # not nargs="?", which takes nothing for SCENARIO when an option comes before it
+        scenario.required, scenario.metavar = False, "[SCENARIO]"
     parser.add_argument(
         "--set",
         action="append",

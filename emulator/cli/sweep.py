@@ -1,4 +1,4 @@
-"""`emulator sweep SCENARIO`: run a matrix of cells and post its tables."""
+"""`emulator sweep SCENARIO`: run a matrix of cells and post its tables. `--resume DIR` needs no SCENARIO."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from emulator.errors import UsageError
 
 if TYPE_CHECKING:
     from emulator.runtime.sweep.plan import Plan
+    from emulator.scenario import LoadedScenario
 
 
 def add_parser(verbs: Any) -> None:
@@ -23,14 +24,14 @@ def add_parser(verbs: Any) -> None:
         description="Run every combination of what a scenario's sweep: lists, and print the tables. Without a sweep: "
         "the published one, tx_usecs times number of rules.",
     )
-    add_scenario_arguments(parser)
+    add_scenario_arguments(parser, scenario_required=False)
     parser.add_argument("--seed", metavar="N", help="the same as --set seed=N; repetition i runs with seed + i")
     parser.add_argument("--repetitions", metavar="N", help="the same as --set sweep.repetitions=N")
     parser.add_argument(
         "--workers", type=int, metavar="N", help="cells at once (default: one a CPU; the real clock has one)"
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the results go (default: runs/NAME-TIME)")
-    parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with the sweep whose results are in DIR")
+    parser.add_argument("--resume", type=Path, metavar="DIR", help="go on with the sweep in DIR; needs no SCENARIO")
     parser.add_argument("--retry-failed", action="store_true", help="with --resume: run failed cells again")
     parser.add_argument("--dry-run", action="store_true", help="print the plan and its expected time, run nothing")
     parser.add_argument("--max", action="store_true", help="a fourth table: RTT max")
@@ -39,13 +40,13 @@ def add_parser(verbs: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run what is missing; the exit code is that of the worst cell."""
-    from emulator.scenario import load_scenario
-
+    if args.scenario is None and not args.resume:
+        raise UsageError("give a SCENARIO to sweep, or --resume DIR to go on with a sweep; see emulator sweep --help")
     if args.resume and args.out:
         raise UsageError("--resume DIR keeps its results in DIR; leave --out away")
     if args.retry_failed and not args.resume:
         raise UsageError("--retry-failed goes with --resume DIR")
-    loaded = load_scenario(args.scenario, _sets(args))
+    loaded = _load(args)
     matrix = sweep_matrix(loaded)
     for warning in [*loaded.warnings, *matrix.warnings]:
         print(f"{warning} (warning)", file=sys.stderr)
@@ -70,6 +71,19 @@ def run(args: argparse.Namespace) -> int:
     return sweep_command(plan, request)
 
 
+def _load(args: argparse.Namespace) -> LoadedScenario:
+    """The scenario of the command line; without one, that of the sweep to go on with."""
+    from emulator.scenario import load_scenario
+    from emulator.scenario.load import load_effective
+
+    if args.scenario is not None:
+        return load_scenario(args.scenario, _sets(args))
+    from emulator.report.cells import MANIFEST_FILE
+    from emulator.report.sweep_directory import kept_scenario
+
+    return load_effective(kept_scenario(args.resume), args.resume / MANIFEST_FILE, _sets(args))
+
+
 def _sets(args: argparse.Namespace) -> list[str]:
     sets = all_sets(args)
     for path, value in (("seed", args.seed), ("sweep.repetitions", args.repetitions)):
@@ -91,11 +105,10 @@ def _workers(asked: int | None, clock: str) -> int:
 def _print_plan(plan: Plan, args: argparse.Namespace) -> None:
     done: list[int] = []
     if args.resume:
-        from emulator.report.cells import read_sweep
+        from emulator.report.sweep_directory import read_same_sweep
 
-        done = [
-            int(r["index"]) for r in read_sweep(args.resume).records if r["status"] == "ok" or not args.retry_failed
-        ]
+        found = read_same_sweep(args.resume, plan.identity())
+        done = [int(r["index"]) for r in found.records if r["status"] == "ok" or not args.retry_failed]
     cells = plan.to_run(done)
     if args.json:
         from emulator.report.document import document_json
@@ -105,7 +118,7 @@ def _print_plan(plan: Plan, args: argparse.Namespace) -> None:
             "plan": plan.to_plain(),
             "order": [cell.index for cell in cells],
             "workers": plan.workers,
-            "expected_s": plan.forecast(cells).left_s(),
+            "expected_s": plan.whole_s(cells),
         }
         sys.stdout.write(document_json(document))
         return

@@ -29,6 +29,7 @@ from emulator.report.cells import (
     VALUES,
     Cell,
     Record,
+    Sweep,
     cells_of,
     is_sweep,
     read_sweep,
@@ -84,11 +85,11 @@ class SweepDirectory:
         with _said(path, "give the directory of a sweep's results"):
             read_sweep(path)
             handle = _locked(path)
-        found = read_sweep(path)  # once more, now that nobody else writes
-        different = plan_differences(found.manifest, to_plain(manifest))
-        if different:
+        try:
+            found = read_same_sweep(path, manifest)  # once more, now that nobody else writes
+        except UsageError:
             os.close(handle)
-            raise UsageError(f"{path} has another plan: {'; '.join(different)}; start a new sweep with --out DIR")
+            raise
         with _said(path):
             records = [r for r in found.records if r["status"] == "ok" or not retry_failed]
             again = {"command_line": manifest.get("command_line"), "versions": versions_here()}
@@ -137,6 +138,26 @@ def sweep_csv(cells: Sequence[Cell]) -> str:
             values = [*keys, *(cell.values[name] for name in VALUES), *(cell.others.get(name) for name in others)]
             writer.writerow([_field(value) for value in values])
     return stream.getvalue()
+
+
+def read_same_sweep(path: Path, manifest: Mapping[str, Any]) -> Sweep:
+    """A sweep that was to run just what `manifest` says (`_DECIDE` of it); UsageError with what is different."""
+    found = read_sweep(path)
+    different = plan_differences(found.manifest, to_plain(manifest))
+    if different:
+        hint = f"go on as it is with --resume {path} alone, or start a new sweep with --out DIR"
+        if found.manifest.get("sources") != manifest.get("sources"):
+            hint = "start a new sweep with --out DIR"
+        raise UsageError(f"{path} has another plan: {'; '.join(different)}; {hint}")
+    return found
+
+
+def kept_scenario(path: Path) -> dict[str, Any]:
+    """The effective scenario of a sweep's directory; UsageError if it is none."""
+    scenario = read_sweep(path).manifest.get("scenario")
+    if not isinstance(scenario, dict):
+        raise UsageError(f"{path / MANIFEST_FILE}: holds no scenario; give SCENARIO too, or another --resume DIR")
+    return scenario
 
 
 def plan_differences(kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:

@@ -10,6 +10,7 @@ from emulator.report.cells import COLUMNS, KEYS, KIND, SCHEMA, VALUES, Record, c
 from emulator.report.codec import to_plain
 from emulator.report.figures import plural
 from emulator.report.summary import severest
+from emulator.report.sweep_setting import setting_text
 from emulator.report.sweep_tables import sweep_tables
 
 _NAMED = 3  # cells that are listed by name before it says how many more there are
@@ -91,9 +92,15 @@ def sweep_document(outcome: Outcome, manifest: Mapping[str, Any], path: Path) ->
     return plain
 
 
-def sweep_text(outcome: Outcome, *, with_max: bool = False) -> str:
-    """Tables, then a paragraph for what did not go well; ends in a newline."""
-    parts = [sweep_tables(cells_of(outcome.records, outcome.plan), with_max=with_max)] if outcome.records else []
+def sweep_text(outcome: Outcome, scenario: Mapping[str, Any], *, with_max: bool = False) -> str:
+    """What it was measured under, the tables, a paragraph for what did not go well; ends in a newline.
+
+    scenario: the sweep's effective one.
+    """
+    parts: list[str] = []
+    if outcome.records:
+        tables = sweep_tables(cells_of(outcome.records, outcome.plan), with_max=with_max)
+        parts = [f"{setting_text(scenario)}\n", tables]
     parts.append("".join(f"{line}\n" for line in _closing(outcome)))
     return "\n".join(parts)
 
@@ -102,7 +109,7 @@ def _closing(outcome: Outcome) -> list[str]:
     of = len(outcome.plan)
     lines: list[str] = []
     if outcome.failed:
-        lines.append(f"FAILED: {len(outcome.failed)} of {plural(of, 'cell')}, run again with --resume --retry-failed")
+        lines.append(f"FAILED: {len(outcome.failed)} of {plural(of, 'cell')}")
         lines += [f"  {r['cell']}: {r['verdict']}" for r in outcome.failed]
     if outcome.missing:
         lines.append(f"INCOMPLETE: {len(outcome.missing)} of {plural(of, 'cell')} not run: {_few(outcome.missing)}")

@@ -14,6 +14,8 @@ from emulator.report.cells import Cell
 from emulator.report.figures import MISSING, plural, sig
 
 FAILED = "failed"
+PINGS_FOR_P99 = 100
+"""of fewer, the slowest is the 99th percentile"""
 _SCALES = ((1e6, "M"), (1e3, "K"))
 
 
@@ -28,13 +30,16 @@ class Table:
     """how many of the columns are of tx_usecs; the others stand on the right"""
     rows: tuple[tuple[str, tuple[str, ...]], ...]
     """nrules, and a cell for each column"""
+    note: str = ""
+    """what its reader must know, in a line below it"""
 
     def text(self) -> str:
         """Aligned, ending in a newline."""
         lines = [("nrules", self.columns), *self.rows]
         first = max(len(head) for head, _ in lines)
         widths = [max(len(cells[i]) for _, cells in lines) for i in range(len(self.columns))]
-        return "".join(f"{text}\n" for text in [self.title, *(self._line(*line, first, widths) for line in lines)])
+        texts = [self.title, *(self._line(*line, first, widths) for line in lines), *([self.note] if self.note else [])]
+        return "".join(f"{text}\n" for text in texts)
 
     def _line(self, head: str, cells: Sequence[str], first: int, widths: Sequence[int]) -> str:
         text = head.rjust(first)
@@ -66,7 +71,8 @@ def table(cells: Sequence[Cell], title: str, column: str, show: Callable[[float]
     ]
     named = next((f"BQL {cell.variant}, " for cell in cells if cell.tx_usecs is not None), "")
     names = (*(f"{usecs}us" for usecs in waiting), *beside)
-    return Table(f"{named}{title}, {_n(cells, column)}", names, len(waiting), tuple(rows))
+    note = _note_of_p99(cells) if column == "rtt_p99_ms" else ""
+    return Table(f"{named}{title}, {_n(cells, column)}", names, len(waiting), tuple(rows), note)
 
 
 def throughput(pps: float) -> str:
@@ -120,6 +126,16 @@ def _n(cells: Sequence[Cell], column: str) -> str:
         return over or runs
     pings = _range([int(cell.values["n"] or 0) for cell in cells if cell.ok], "ping")
     return f"{over + ', ' if over else ''}n = {pings} a cell"
+
+
+def _note_of_p99(cells: Sequence[Cell]) -> str:
+    """Below 100 values the 99th percentile by nearest rank is the largest."""
+    measured = [cell for cell in cells if cell.samples("rtt_p99_ms")]
+    few = [cell for cell in measured if min(cell.samples("n")) < PINGS_FOR_P99]
+    if not few:
+        return ""
+    where = "" if len(few) == len(measured) else f" in {len(few)} of {plural(len(measured), 'cell')}"
+    return f"(fewer than {PINGS_FOR_P99} pings a run{where}: p99 is the slowest one)"
 
 
 def _range(numbers: Sequence[int], noun: str) -> str:

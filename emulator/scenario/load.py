@@ -11,7 +11,7 @@ scenarios whose fields are right, and only of those that would run.
 """
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,14 @@ from emulator.scenario import checks
 from emulator.scenario.files import read_extending, with_host
 from emulator.scenario.merge import difference, merge, without
 from emulator.scenario.model import Scenario, valid_name
-from emulator.scenario.nodes import Node
+from emulator.scenario.nodes import Mark, Node
 from emulator.scenario.problems import Path as KeyPath
 from emulator.scenario.problems import Problem, locate, problems_of
 from emulator.scenario.sets import settings_tree
 from emulator.scenario.sweep import SweepSpec, read_spec
-from emulator.scenario.text import found
+from emulator.scenario.text import found, printable
+from emulator.scenario.write import to_yaml
+from emulator.scenario.yamltree import parse
 
 MAX_VARIANTS = 64
 
@@ -120,10 +122,24 @@ def load_scenario(path: Path, sets: Sequence[str] = ()) -> LoadedScenario:
     """Read, merge and validate a scenario file with `path=value` settings; ScenarioError with a line for each fault."""
     path = Path(path)
     faults: list[str] = []
-    settings = with_host(settings_tree(sets), path.parent, faults)
-    tree = read_extending(path, faults)
-    overlays, problems = _overlays(settings.child("compare") or tree.child("compare"), path.parent, faults)
-    sweep = _sweep(tree.child("sweep"), settings.child("sweep"), path.parent, faults, problems)
+    return _load(read_extending(path, faults), sets, path.parent, faults)
+
+
+def load_effective(plain: Mapping[str, Any], source: Path, sets: Sequence[str] = ()) -> LoadedScenario:
+    """What gave `LoadedScenario.effective()`, once more, with further settings; ScenarioError as for a file.
+
+    source: where it is kept, for messages; host profiles that the settings name are looked for beside it.
+    """
+    tree = parse(to_yaml(dict(plain)), Mark(printable(str(source)), folder=source.parent))
+    if tree is None or not isinstance(tree.value, dict):
+        raise ScenarioError(f"{printable(str(source))}: holds no scenario; give the file of the scenario")
+    return _load(tree, sets, source.parent, [])
+
+
+def _load(tree: Node, sets: Sequence[str], folder: Path, faults: list[str]) -> LoadedScenario:
+    settings = with_host(settings_tree(sets), folder, faults)
+    overlays, problems = _overlays(settings.child("compare") or tree.child("compare"), folder, faults)
+    sweep = _sweep(tree.child("sweep"), settings.child("sweep"), folder, faults, problems)
     tree, settings = without(tree, "compare", "sweep"), without(settings, "compare", "sweep")
     placed = []
     for overlay in (None, *overlays):

@@ -5,6 +5,7 @@ is one key: `--set sweep.fields.netfilter.rules=[0,10]`. Under `expect` a value 
 `--set 'expect.rtt.p99=<= 3ms'`. A list is set whole.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from emulator.scenario.text import shorten
 from emulator.scenario.yamltree import parse
 
 MAX_PARTS = 16
+
+_ANOTHER = re.compile(r",\s*\w+(\.\w+)*=")
+"""`,b=` in `a=[1],b=[2]`"""
 
 
 def settings_tree(sets: Sequence[str]) -> Node:
@@ -43,7 +47,12 @@ def _setting(text: str) -> Node:
         raise ScenarioError(f"{mark}: {shorten(key)}: no value; write null to switch something off")
     if path[0] == "expect" and value.lstrip()[0] in "<>=!":
         return nested(path, Node(value.strip(), mark))
-    node = parse(value, mark)
+    try:
+        node = parse(value, mark)
+    except ScenarioError:
+        if _ANOTHER.search(value) is None:
+            raise
+        raise ScenarioError(f"{mark}: looks like several settings; write --set once for each") from None
     return nested(path, node or Node(None, mark))
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import time
 from pathlib import Path
 
@@ -103,7 +104,9 @@ def test_one_and_two_workers_give_the_same(launch, whole, tmp_path):
     assert (whole / "sweep.csv").read_bytes() == (tmp_path / "two" / "sweep.csv").read_bytes()
     assert one.out().replace(str(whole), "") == two.out().replace(str(tmp_path / "two"), "")
     assert (one.left(), two.left()) == ({}, {})
-    assert "small: 9 cells, virtual clock, 50ms after 20ms of warmup, seed 1\n" in one.err()
+    setting = "virtual clock, host profile without a name, 50ms after 20ms of warmup, seed 1\n"
+    assert f"small: 9 cells, {setting}" in one.err()
+    assert one.out().startswith(f"small: {setting}\nBQL v7, throughput, packets a second, 1 run\n")
     for title in ("throughput, packets a second, 1 run", "RTT avg, ms", "RTT p99, ms", "RTT max, ms"):
         assert f"BQL v7, {title}" in one.out()
     assert re.search(r"\nnrules \| +0us \| +100us \|\| +stock\n", one.out())
@@ -166,10 +169,13 @@ def test_interrupted_killed_and_gone_on_with_it_is_the_same(launch, undisturbed,
     with (out / "cells.jsonl").open("ab") as file:  # as if it had been killed while it wrote
         file.write(b'{"schema":1,"cell":"v7 nrules=')
 
-    third = launch(SMALL, "--resume", str(out), "--workers", "2", verb="sweep")
-    assert third.wait() == 0
-    assert "is torn (30 bytes) and left out (warning)" in third.err()
-    assert "cells of these are there already" in third.err()
+    (command,) = re.findall(r"^go on with: (.*)$", first.out(), re.MULTILINE)
+    third = subprocess.run(["bash", "-c", command], capture_output=True, text=True, cwd="/", check=True, timeout=60)
+    assert "is torn (30 bytes) and left out (warning)" in third.stderr
+    assert "cells of these are there already" in third.stderr
+    assert third.stdout.startswith(
+        "small: virtual clock, host profile without a name, 50ms after 20ms of warmup, seed 1\n"
+    )
     assert records(out) == records(undisturbed)
     assert (out / "sweep.csv").read_bytes() == (undisturbed / "sweep.csv").read_bytes()
 
@@ -187,7 +193,8 @@ def test_a_killed_worker_costs_its_cell_and_no_other(launch, tmp_path):
     for record in failed:
         assert (record["row"], record["verdict"]) == (None, "its worker: killed by SIGKILL (9)")
         assert f"  {record['cell']}: its worker: killed by SIGKILL (9)\n" in run.out()
-    assert "FAILED: 2 of 6 cells" in run.out()
+    assert "FAILED: 2 of 6 cells\n" in run.out()
+    assert f" sweep --resume {out} --retry-failed\nresults in {out}\n" in run.out()
     assert len((out / "sweep.csv").read_text().splitlines()) == 1 + SHORT_CELLS
     again = launch(LONG, "--resume", str(out), verb="sweep")
     assert again.wait() == 3  # listed again, not repeated: that is asked for with --retry-failed
@@ -214,7 +221,7 @@ def test_another_plan_is_not_gone_on_with(launch, undisturbed):
     before = (whole / "cells.jsonl").read_bytes()
     run = launch(SMALL, "--resume", str(whole), "--duration", "60ms", verb="sweep")
     assert run.wait() == 2
-    assert f'{whole} has another plan: duration was "50ms", is "60ms"; start a new sweep' in run.err()
+    assert f'{whole} has another plan: duration was "50ms", is "60ms"; go on as it is with ' in run.err()
     assert (whole / "cells.jsonl").read_bytes() == before
 
 

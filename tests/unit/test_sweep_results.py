@@ -21,6 +21,7 @@ from emulator.report.cells import (
 from emulator.report.histogram import histogram_of
 from emulator.report.sweep_directory import SweepDirectory, plan_differences, sweep_csv
 from emulator.report.sweep_document import Outcome, sweep_document, sweep_text
+from emulator.report.sweep_setting import setting_text
 from emulator.report.sweep_tables import sweep_tables, throughput
 
 PLAN = [
@@ -34,6 +35,14 @@ PLAN = [
     }
     for i in range(3)
 ]
+SCENARIO = {
+    "name": "s",
+    "clock": "virtual",
+    "host": {"name": "ryzen-5600x", "stack_rx": "430ns"},
+    "duration": "10s",
+    "warmup": "2s",
+    "seed": 1,
+}
 MANIFEST = {
     "sources": "abc",
     "scenario": {"name": "s", "seed": 1, "duration": "1s", "sweep": {"repetitions": 1}},
@@ -130,6 +139,32 @@ def test_tables_as_the_list_posts_them():
     )
     assert sweep_tables(cells_of(records), with_max=True).count("\n\n") == 3
     assert "RTT max, ms" in sweep_tables(cells_of(records), with_max=True)
+
+
+def test_a_p99_of_few_pings_is_said_to_be_the_slowest():
+    records = [
+        record(0, "v7", 0, 0, pps=1e6, rtt_avg_ms=1.0, rtt_p99_ms=2.0, n=100),
+        record(1, "v7", 1, 0, pps=1e6, rtt_avg_ms=1.0, rtt_p99_ms=2.0, n=100),
+    ]
+    assert "p99 is" not in sweep_tables(cells_of(records))
+    records[1]["row"]["n"] = 99
+    text = sweep_tables(cells_of(records), with_max=True)
+    note = "     1 | 2.00\n(fewer than 100 pings a run in 1 of 2 cells: p99 is the slowest one)\n\nBQL v7, RTT max"
+    assert note in text
+    assert text.count("p99 is") == 1
+    again = [record(rep, rep=rep, rtt_p99_ms=2.0, n=60) for rep in range(2)]
+    assert "median of 2 runs, n = 120 pings a cell\nnrules |" in sweep_tables(cells_of(again))
+    assert sweep_tables(cells_of(again)).endswith("(fewer than 100 pings a run: p99 is the slowest one)\n")
+
+
+def test_the_setting_leaves_out_what_is_not_one_for_all_cells():
+    assert setting_text(SCENARIO | {"host": "none", "clock": "real"}, "3 cells") == (
+        "s: 3 cells, real clock, no host profile, 10s after 2s of warmup, seed 1"
+    )
+    swept = {"sweep": {"fields": {"host.stack_rx": ["1us"], "duration": ["1s"]}, "repetitions": 1}}
+    assert setting_text(SCENARIO | swept) == "s: virtual clock, seed 1"
+    compared = {"compare": [{"name": "a", "host": {"stack_rx": "1us"}}, {"name": "b"}]}
+    assert setting_text(SCENARIO | compared) == "s: virtual clock, 10s after 2s of warmup, seed 1"
 
 
 def test_each_variant_that_waits_has_its_tables_beside_the_same_stock():
@@ -233,8 +268,11 @@ def test_another_plan_is_refused_and_what_differs_is_said(tmp_path):
     with pytest.raises(UsageError) as error:
         SweepDirectory.resume(tmp_path, MANIFEST | {"scenario": scenario, "order": [0, 1, 2]})
     assert str(error.value) == (
-        f'{tmp_path} has another plan: seed was 1, is 9; duration was "1s", is "2s"; start a new sweep with --out DIR'
+        f'{tmp_path} has another plan: seed was 1, is 9; duration was "1s", is "2s"; '
+        f"go on as it is with --resume {tmp_path} alone, or start a new sweep with --out DIR"
     )
+    with pytest.raises(UsageError, match=r"by other sources of the emulator; start a new sweep with --out DIR$"):
+        SweepDirectory.resume(tmp_path, MANIFEST | {"sources": "x"})
     assert sorted(SweepDirectory.resume(tmp_path, MANIFEST)[0].records) == [0]
 
 
@@ -276,8 +314,10 @@ def test_a_full_disk_is_one_line_and_costs_no_record(tmp_path, monkeypatch):
 def test_what_did_not_go_well_is_listed_after_the_tables():
     records = [record(0, pps=1.0, n=1), record(2, nrules=2, failed="its worker: killed by SIGKILL (9)")]
     outcome = Outcome(PLAN, records, [130])
-    text = sweep_text(outcome)
+    text = sweep_text(outcome, SCENARIO)
     assert text.startswith(
+        "s: virtual clock, host profile ryzen-5600x, 10s after 2s of warmup, seed 1\n"
+        "\n"
         "BQL v7, throughput, packets a second, 1 run\n"
         "nrules |    0us\n"
         "     0 |   1.00\n"
@@ -285,7 +325,7 @@ def test_what_did_not_go_well_is_listed_after_the_tables():
         "     2 | failed\n"
     )
     assert text.endswith(
-        "\nFAILED: 1 of 3 cells, run again with --resume --retry-failed\n"
+        "\nFAILED: 1 of 3 cells\n"
         "  v7 nrules=2 tx_usecs=0 #0: its worker: killed by SIGKILL (9)\n"
         "INCOMPLETE: 1 of 3 cells not run: v7 nrules=1 tx_usecs=0 #0\n"
         "identities: all hold in 1 cell\n"
@@ -295,14 +335,16 @@ def test_what_did_not_go_well_is_listed_after_the_tables():
 
 def test_an_identity_that_does_not_hold_is_named():
     outcome = Outcome(PLAN[:1], [record(0, identity=False, failed=None) | {"exit_code": 1}])
-    assert "identities: 1 FAILED\n  v7 nrules=0 tx_usecs=0 #0: pool: 1 is not 2 free 1\n" in sweep_text(outcome)
+    assert "identities: 1 FAILED\n  v7 nrules=0 tx_usecs=0 #0: pool: 1 is not 2 free 1\n" in sweep_text(
+        outcome, SCENARIO
+    )
     assert outcome.exit_code == 1
 
 
 def test_an_unmet_expectation_is_named():
     outcome = Outcome(PLAN[:1], [record(0) | {"verdict": "1 of 2 expectations failed", "exit_code": 1}])
     assert "not as expected: 1 of 1 cell\n  v7 nrules=0 tx_usecs=0 #0: 1 of 2 expectations failed\n" in sweep_text(
-        outcome
+        outcome, SCENARIO
     )
 
 
@@ -322,4 +364,4 @@ def test_json_holds_rows_failures_and_what_is_missing(tmp_path):
 
 
 def test_nothing_measured_has_no_tables():
-    assert sweep_text(Outcome(PLAN, [], [130])).startswith("INCOMPLETE: 3 of 3 cells not run")
+    assert sweep_text(Outcome(PLAN, [], [130]), SCENARIO).startswith("INCOMPLETE: 3 of 3 cells not run")

@@ -7,6 +7,8 @@ The first interrupt ends the sweep: what has finished is kept, what was running 
 from __future__ import annotations
 
 import contextlib
+import shlex
+import shutil
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -22,12 +24,12 @@ from emulator.report.summary import severest
 from emulator.report.sweep_directory import SweepDirectory
 from emulator.report.sweep_document import Outcome, sweep_document, sweep_text
 from emulator.runtime.compiled import ensure_compiled
-from emulator.runtime.host import read_host
+from emulator.runtime.host import HostFacts, read_host
 from emulator.runtime.interrupts import Interrupts, interruptible
 from emulator.runtime.processes import shut_down, warm_up
 from emulator.runtime.progress import Progress
-from emulator.runtime.sweep.cell import run_cell
-from emulator.runtime.sweep.plan import Plan, sources_hash
+from emulator.runtime.sweep.cell import real_runner, run_cell
+from emulator.runtime.sweep.plan import Plan
 from emulator.runtime.sweep.progress import SweepProgress
 from emulator.runtime.sweep.workers import run_in_workers
 from emulator.scenario.matrix import PlannedCell
@@ -76,14 +78,11 @@ def sweep_command(plan: Plan, request: SweepRequest) -> int:
 def _open(plan: Plan, request: SweepRequest, host: Mapping[str, Any]) -> tuple[SweepDirectory, list[str]]:
     manifest = {
         "command_line": list(request.command_line),
-        "sources": sources_hash(),
-        "scenario": plan.loaded.effective(),
         "seed": plan.loaded.base.seed,
         "clock": plan.loaded.base.clock,
         "workers": plan.workers,
         "host": host,
-        "plan": plan.to_plain(),
-        "order": plan.order,
+        **plan.identity(),
     }
     if request.resume is not None:
         return SweepDirectory.resume(request.resume, manifest, retry_failed=request.retry_failed)
@@ -92,7 +91,7 @@ def _open(plan: Plan, request: SweepRequest, host: Mapping[str, Any]) -> tuple[S
 
 
 def _records(
-    plan: Plan, cells: Sequence[PlannedCell], host: Any, interrupts: Interrupts, request: SweepRequest
+    plan: Plan, cells: Sequence[PlannedCell], host: HostFacts, interrupts: Interrupts, request: SweepRequest
 ) -> Generator[Record, None, None]:
     """Records as they come, until all are there or the user interrupts."""
     if plan.loaded.base.clock == "virtual":
@@ -101,24 +100,14 @@ def _records(
 
 
 def _one_by_one(
-    cells: Sequence[PlannedCell], host: Any, interrupts: Interrupts, request: SweepRequest
+    cells: Sequence[PlannedCell], host: HostFacts, interrupts: Interrupts, request: SweepRequest
 ) -> Generator[Record, None, None]:
     """The real clock: a cell has the machine to itself."""
-    from emulator.runtime.clocksource import calibrate
-    from emulator.runtime.real import Invocation, run_variant
-
     if not cells:
         return
-    invocation = Invocation(
-        clock=calibrate(),
-        interrupts=interrupts,
-        cpus=sorted(host.cpus or [0]),
-        load=host.load_1min,
-        quota_cpus=host.cpu_quota.cpus if host.cpu_quota else None,
-        command=tuple(request.command_line),
-    )
+    runner = real_runner(host, interrupts, request.command_line)
     for cell in cells:
-        record = run_cell(asdict(cell), lambda scenario: run_variant(scenario, invocation))
+        record = run_cell(cell, runner)
         if interrupts.count:
             return
         yield record
@@ -163,9 +152,23 @@ def _show(outcome: Outcome, directory: SweepDirectory, request: SweepRequest, *,
     if request.as_json:
         sys.stdout.write(document_json(sweep_document(outcome, directory.manifest, directory.path)))
     else:
-        sys.stdout.write(sweep_text(outcome, with_max=request.with_max))
+        sys.stdout.write(sweep_text(outcome, directory.manifest["scenario"], with_max=request.with_max))
         if outcome.missing:
-            print(f"go on with: emulator sweep SCENARIO --resume {directory.path}")
-        elif is_kept:
+            print(f"go on with: {resume_command(request.command_line[0], directory.path)}")
+        elif outcome.failed:
+            again = resume_command(request.command_line[0], directory.path, "--retry-failed")
+            print(f"run what failed again with: {again}")
+        if is_kept and not outcome.missing:
             print(f"results in {directory.path}")
     sys.stdout.flush()
+
+
+def resume_command(program: str, path: Path, *options: str) -> str:
+    """What to type, as it stands, to go on with the sweep in a directory; program: how this one was started."""
+    words = [program]
+    on_path = shutil.which("emulator")
+    if Path(program).name == "__main__.py":
+        words = [sys.executable, "-m", "emulator"]
+    elif on_path is not None and Path(on_path).resolve() == Path(program).resolve():
+        words = ["emulator"]
+    return shlex.join([*words, "sweep", "--resume", str(path), *options])
