@@ -39,16 +39,20 @@ def write_sweep(
     hists: Callable[[Key, int], Mapping[str, Hist]] = lambda _key, _rep: {},
     failed: Sequence[tuple[Key, int]] = (),
     seed: int = 1,
+    scenario: Mapping[str, Any] | None = None,
+    timing: str = "",
 ) -> Path:
     """A sweep's directory; each cell has a mapping of columns to numbers for each repetition."""
     records = [
         _record(index, key, rep, values, clock, others or {}, hists(key, rep), (key, rep) in failed, seed)
+        | {"run": {"timing": {"verdict": timing}} if timing else {}}
         for index, (key, rep, values) in enumerate(
             (key, rep, values) for key, repetitions in cells.items() for rep, values in enumerate(repetitions)
         )
     ]
     path.mkdir(parents=True, exist_ok=True)
     manifest = {"kind": KIND, "schema": SCHEMA, "plan": [{}] * len(records), "seed": seed}
+    manifest |= {"scenario": scenario} if scenario else {}
     (path / MANIFEST_FILE).write_text(json.dumps(manifest))
     (path / CELLS_FILE).write_text("".join(map(record_line, records)))
     return path
@@ -133,11 +137,14 @@ def measured(
     )
 
 
-def write_run(path: Path, *measurements: VariantMeasurement, seed: int = 1) -> Path:
+def write_run(
+    path: Path, *measurements: VariantMeasurement, seed: int = 1, scenario: Mapping[str, Any] | None = None
+) -> Path:
     """A run's directory."""
+    effective = dict(scenario or {"name": "x"})
     document = run_document(
-        [summarise(m) for m in measurements], scenario={"name": "x"}, host={}, command_line=["emulator"]
+        [summarise(m) for m in measurements], scenario=effective, host={}, command_line=["emulator"]
     )
-    manifest = {"command_line": ["emulator"], "seed": seed, "scenario": {"name": "x"}, "host": {}}
+    manifest = {"command_line": ["emulator"], "seed": seed, "scenario": effective, "host": {}}
     write_results(path, manifest=manifest, measurements=measurements, document=document)
     return path

@@ -30,7 +30,8 @@ def add_parser(verbs: Any) -> None:
         "--reference",
         type=Path,
         metavar="CSV",
-        help="published figures: columns variant,nrules,tx_usecs and any of those of sweep.csv",
+        help="published figures: columns variant,nrules,tx_usecs and any of those of sweep.csv; "
+        "or of stock alone: nrules and figures",
     )
     parser.add_argument(
         "--metric",
@@ -44,7 +45,8 @@ def add_parser(verbs: Any) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="only cells with this value, e.g. nrules=1000 or device.num_tx_queues=6 (may be given again)",
+        help="only cells with this value, e.g. nrules=1000 or device.num_tx_queues=6, "
+        "and published rows with this value in a column of their own, e.g. case=pktgen (may be given again)",
     )
     parser.add_argument(
         "--require",
@@ -69,13 +71,14 @@ def _with_published(args: argparse.Namespace) -> int:
     from emulator.report.compare.published_text import published_document, published_lines
     from emulator.report.compare.results import read_measured
     from emulator.report.compare.where import read_where
-    from emulator.report.reference import read_cells_csv
+    from emulator.report.reference import other_columns, read_cells_csv
 
     if len(args.results) != 1:
         raise UsageError(f"--reference goes with one result; {len(args.results)} were given")
     requirements = [read_requirement(text) for text in args.require]
-    reference = read_cells_csv(args.reference)
-    measured = read_measured(args.results[0], read_where(args.where))
+    where = read_where(args.where)
+    measured = read_measured(args.results[0], where, other_columns(args.reference))
+    reference = read_cells_csv(args.reference, where)
     comparison = compare_published(measured, reference, args.metric, requirements)
     code = ExitCode.OK if all(met.ok for met in comparison.met) else ExitCode.CHECK_FAILED
     _say(

@@ -6,8 +6,9 @@
     v7,0,50,1890000,0.089,0.122
     stock,0,,1760000,0.132,0.155
 
-`off` is another name for stock; an empty figure was not published; a column that no result has is left out, and said.
-A `sweep.csv` is such a table too.
+`off` is another name for stock; an empty figure was not published; a column that no result has is left out, and said,
+but may choose among the rows (`--where case=pktgen`). Without the columns variant and tx_usecs all rows are of stock. A
+`sweep.csv` is such a table too.
 
 A published figure is rounded. `half_width` is half of the step in which it is stated: that of the last digit of the
 column's figures of the same order of magnitude (of which the file may have dropped zeros), and for packets a second,
@@ -21,7 +22,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -37,6 +38,7 @@ LARGEST_FILE = 16 << 20
 _NAMES = {"off": STOCK, STOCK: STOCK, "v5": "v5", "v6": "v6", "v7": "v7"}
 _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _LONGEST_NUMBER = 40
+_OF_STOCK_ALONE = ["variant", "tx_usecs"]
 _COUNTED = "n"  # how many pings: in every sweep.csv, and nothing that is compared
 
 
@@ -86,16 +88,56 @@ def normal_key(variant: str, nrules: int | None, tx_usecs: float | None) -> Key:
     return Key(variant, nrules, float(tx_usecs) if waits and tx_usecs is not None else None)
 
 
-def read_cells_csv(path: Path, *, zeros: bool = False) -> CellTable:
+def read_cells_csv(
+    path: Path,
+    wanted: Mapping[str, tuple[str, ...]] | None = None,
+    *,
+    zeros: bool = False,
+    elsewhere: Collection[str] | None = None,
+) -> CellTable:
     """Read such a file; UsageError of one line that names the file's line.
 
-    zeros: whether a rate or a time of 0 is taken, as something that was measured may have it.
+    wanted: what `--where` asks for; other rows are not looked at. zeros: whether a rate or a time of 0 is taken, as
+    something that was measured may have it. elsewhere: names of `wanted` that need not be columns; None: any.
     """
     lines = _lines(path)
     number, header = next(lines, (1, []))
-    columns, notes = _header(path, number, header)
+    names = _with_places(header)
+    columns, others = _header(path, number, names)
+    choice = _choice(path, names, wanted or {}, elsewhere)
     found: dict[Key, dict[str, str]] = {}
-    first_at: dict[Key, int] = {}
+    first: dict[Key, tuple[int, dict[str, str]]] = {}
+    for where, cells in _rows(path, lines, header, choice):
+        key = _key(where, cells)
+        if key in first:
+            line, earlier = first[key]
+            raise UsageError(f"{where}: {key} is there already, in line {line}; {_tell(others, earlier, cells)}")
+        first[key] = int(where.rpartition(":")[2]), cells
+        found[key] = {c: _checked(where, c, cells[c], zeros=zeros) for c in columns if cells[c]}
+    if not found:
+        asked = " ".join(f"--where {name}={value}" for name, values in choice.items() for value in values)
+        chosen = f" for {asked}" if asked else ""
+        raise UsageError(f"{path}: no cells{chosen}; allowed: a header and a line for each cell")
+    notes = tuple(
+        f"{path}:{number}: column {quoted(name)} is left out: no result has it{did_you_mean(name, VALUES)}"
+        for name in others
+        if name not in choice
+    )
+    return CellTable(path, columns, _figures(columns, found), notes)
+
+
+def other_columns(path: Path) -> tuple[str, ...]:
+    """Columns of such a file that are neither figures nor a cell's place, by which its rows can be chosen."""
+    number, header = next(_lines(path), (1, []))
+    return _header(path, number, _with_places(header))[1]
+
+
+def _rows(
+    path: Path, lines: Iterator[tuple[int, list[str]]], header: Sequence[str], choice: Mapping[str, tuple[str, ...]]
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """(file and line, fields by their columns) of the rows that are chosen."""
+    there: dict[str, dict[str, None]] = {name: {} for name in choice}
+    of_stock = dict(zip(_OF_STOCK_ALONE, (STOCK, ""), strict=True))
     for number, row in lines:
         if not any(row):
             continue
@@ -103,14 +145,60 @@ def read_cells_csv(path: Path, *, zeros: bool = False) -> CellTable:
         if len(row) != len(header):
             raise UsageError(f"{where}: {len(row)} fields; the header has {len(header)}")
         cells = dict(zip(header, row, strict=True))
-        key = _key(where, cells)
-        if key in first_at:
-            raise UsageError(f"{where}: {key} is there already, in line {first_at[key]}; allowed: each cell once")
-        first_at[key] = number
-        found[key] = {c: _checked(where, c, cells[c], zeros=zeros) for c in columns if cells[c]}
-    if not found:
-        raise UsageError(f"{path}: no cells; allowed: a header and a line for each cell")
-    return CellTable(path, columns, _figures(columns, found), notes)
+        cells = cells if any(name in cells for name in _OF_STOCK_ALONE) else cells | of_stock
+        for name in choice:
+            there[name][cells[name]] = None
+        if all(_chosen(name, cells, values) for name, values in choice.items()):
+            yield where, cells
+    for name, values in choice.items():
+        texts = [text for text in there[name] if text]
+        for value in values:
+            if not any(_same(name, text, value) for text in texts):
+                raise UsageError(f"--where {name}={quoted(value)}: {path} has none; {allowed_list(texts)}")
+
+
+def _with_places(header: Sequence[str]) -> list[str]:
+    """`nrules,pps` is a table of stock."""
+    bare = "nrules" in header and not any(name in header for name in _OF_STOCK_ALONE)
+    return [*header, *(_OF_STOCK_ALONE if bare else ())]
+
+
+def _choice(
+    path: Path, header: Sequence[str], wanted: Mapping[str, tuple[str, ...]], elsewhere: Collection[str] | None
+) -> dict[str, tuple[str, ...]]:
+    """What of `--where` speaks of columns of the file."""
+    for name in wanted:
+        if name not in header and elsewhere is not None and name not in elsewhere:
+            known = [column for column in header if column not in BY_COLUMN]
+            raise UsageError(f"--where: {path} has no {quoted(name)}{did_you_mean(name, known)}; {allowed_list(known)}")
+    return {name: values for name, values in wanted.items() if name in header}
+
+
+def _chosen(column: str, cells: Mapping[str, str], values: Sequence[str]) -> bool:
+    """Whether a row has one of these values; a row to which the column means nothing stays."""
+    text = cells[column]
+    nothing = not text and column != "nrules"
+    if column == "tx_usecs":
+        nothing = nothing or _NAMES.get(cells["variant"]) in (STOCK, *WITHOUT_TX_USECS)
+    return nothing or any(_same(column, text, value) for value in values)
+
+
+def _same(column: str, text: str, value: str) -> bool:
+    if column == "variant":
+        return _NAMES.get(text, text) == _NAMES.get(value, value)
+    if column == "tx_usecs":
+        value = value.removesuffix("us")
+    if _NUMBER.fullmatch(text) and _NUMBER.fullmatch(value):
+        return float(text) == float(value)
+    return text == value
+
+
+def _tell(others: Sequence[str], one: Mapping[str, str], other: Mapping[str, str]) -> str:
+    """How to choose between two rows that would stand in one place."""
+    name = next((name for name in others if one[name] != other[name]), None)
+    if name is None:
+        return "allowed: each cell once"
+    return f"they differ in {name}; choose, e.g. --where {name}={printable(one[name] or other[name])}"
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -136,7 +224,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _header(path: Path, number: int, header: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(columns of figures, notes)."""
+    """(columns of figures, columns that are left out)."""
     where = f"{path}:{number}"
     allowed = f"allowed: {','.join(KEYS)} and any of {','.join(BY_COLUMN)}"
     missing = [key for key in KEYS if key not in header]
@@ -148,11 +236,7 @@ def _header(path: Path, number: int, header: Sequence[str]) -> tuple[tuple[str, 
     columns = tuple(name for name in header if name in BY_COLUMN)
     if not columns:
         raise UsageError(f"{where}: the header has no figure; {allowed}")
-    strange = [name for name in header if name not in (*KEYS, *columns, _COUNTED)]
-    notes = tuple(
-        f"{where}: column {quoted(name)} is left out: no result has it{did_you_mean(name, VALUES)}" for name in strange
-    )
-    return columns, notes
+    return columns, tuple(name for name in header if name not in (*KEYS, *columns, _COUNTED))
 
 
 def _key(where: str, cells: Mapping[str, str]) -> Key:

@@ -203,7 +203,7 @@ def test_the_document(tmp_path, capsys):
     a, b = sweep(tmp_path / "a", {V7: TEN}), sweep(tmp_path / "b", {V7: [v + 40 for v in TEN]})
     document = differences_document(compared(a, b, "pps"), 0)
     assert set(document) == {
-        "schema", "kind", "a", "b", "tables", "only_a", "only_b", "method", "notes", "exit_code"
+        "schema", "kind", "a", "b", "settings", "tables", "only_a", "only_b", "method", "notes", "exit_code"
     }  # fmt: skip
     (table,) = document["tables"]
     assert set(table) == {"metric", "name", "unit", "tests", "seen", "cells"}
@@ -222,10 +222,10 @@ def test_the_command_prints_a_line_a_cell(tmp_path, capsys):
     a, b = sweep(tmp_path / "a", {V7: TEN, STOCK: TEN}), sweep(tmp_path / "b", {V7: TEN, STOCK: [900.0] * 10})
     assert main(["compare", str(a), str(b)]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2] == "throughput, kpps"
-    assert [re.split(" {2,}", line.strip()) for line in lines[3:6]] == [
+    assert lines[1:4] == ["A and B: virtual clock, 10 repetitions", "", "throughput, kpps"]
+    assert [re.split(" {2,}", line.strip()) for line in lines[4:7]] == [
         ["A", "B", "B - A", "95 % interval", "B - A, %", "p", "n"],
-        ["v7 nrules=0 50us", *["1014 (1000..1027)"] * 2, "+0", "-9..+9", "+0.0", "1.000", "10/10", "no difference"],
+        ["v7 nrules=0 50us", *["1014 (1000..1027)"] * 2, "0", "-9..+9", "0.0", "1.000", "10/10", "no difference"],
         [
             "stock nrules=0",
             "1014 (1000..1027)",
@@ -238,5 +238,118 @@ def test_the_command_prints_a_line_a_cell(tmp_path, capsys):
             "B lower",
         ],
     ]
-    assert {line.index("10/10") for line in lines[4:6]} == {lines[4].index("10/10")}
+    assert {line.index("10/10") for line in lines[5:7]} == {lines[5].index("10/10")}
     assert "throughput: B is lower in 1 of 2 cells (stock nrules=0: -11.2 %); no difference in 1 of 2 cells" in lines
+
+
+SCENARIO = {
+    "name": "published-sweep",
+    "clock": "virtual",
+    "duration": "10s",
+    "warmup": "2s",
+    "host": {"name": "box", "description": "", "stack_rx": "430ns"},
+    "device": {"mtu": 1500, "num_tx_queues": 6, "bql": {"variant": "v7", "tx_usecs": "100us"}},
+    "netfilter": {"rules": 0},
+    "sweep": {"fields": {"netfilter.rules": [0]}, "repetitions": 10},
+}
+
+
+def shown(a, b, width=200):
+    return [plain(line) for line in differences_lines(compared(a, b, "pps"), width)]
+
+
+def test_what_is_compared_stands_above_the_tables_with_the_settings_that_differ(tmp_path):
+    a = sweep(tmp_path / "a", {V7: TEN}, scenario=SCENARIO)
+    assert shown(a, a)[1:3] == [
+        "A and B: published-sweep, virtual clock, host box, 10s x 10 repetitions",
+        "settings that differ: none but what the cells are called",
+    ]
+    other = {**SCENARIO, "name": "mine", "duration": "5s", "device": {**SCENARIO["device"], "mtu": 9000}}
+    b = sweep(tmp_path / "b", {V7: TEN}, scenario=other)
+    assert shown(a, b)[1:4] == [
+        "A: published-sweep, virtual clock, host box, 10s x 10 repetitions",
+        "B: mine, virtual clock, host box, 5s x 10 repetitions",
+        "settings that differ: duration 10s/5s, device.mtu 1500/9000",
+    ]
+    document = differences_document(compared(a, b, "pps"), 0)["settings"]
+    assert document["differ"] == {"duration": [["10s", "5s"]], "device.mtu": [["1500", "9000"]]}
+    assert document["a"] == {
+        "said": "published-sweep, virtual clock, host box, 10s x 10 repetitions", "timing": {}
+    }  # fmt: skip
+
+
+def test_of_another_host_its_name_is_enough_and_of_the_same_its_costs_are_listed(tmp_path):
+    a = sweep(tmp_path / "a", {V7: TEN}, scenario=SCENARIO)
+    slow = {"name": "slow", "stack_rx": "900ns"}
+    for name, host, said in (
+        ("b", slow, "host box/slow"),
+        ("c", slow | {"name": "box"}, "host.stack_rx 430ns/900ns"),
+        ("d", None, "host box/none"),
+    ):
+        b = sweep(tmp_path / name, {V7: TEN}, scenario={**SCENARIO, "host": host})
+        assert f"settings that differ: {said}" in shown(a, b)
+
+
+def test_what_both_swept_is_in_the_names_and_what_one_swept_is_a_setting(tmp_path):
+    queues = "device.num_tx_queues"
+    swept = {**SCENARIO, "sweep": {"fields": {queues: [1]}}}
+    a = sweep(tmp_path / "a", {V7: TEN}, scenario=SCENARIO)
+    b = sweep(tmp_path / "b", {V7: TEN}, scenario=swept, others={queues: 1})
+    c = sweep(tmp_path / "c", {V7: TEN}, scenario=swept, others={queues: 2})
+    assert f"settings that differ: {queues} 6/1" in shown(a, b)
+    assert "settings that differ: none but what the cells are called" in shown(b, c)
+
+
+def test_runs_differ_in_rules_and_in_what_their_variants_set(tmp_path):
+    def one(name, **changed):
+        return write_run(
+            tmp_path / name,
+            measured("stock", rtts(2e6, 1), bql="off"),
+            measured("v7", rtts(2e6, 2)),
+            scenario={**SCENARIO, "clock": "real", **changed},
+        )
+
+    over = [{"name": "stock", "device": {"bql": {"variant": "off"}}}, {"name": "v7"}]
+    a = one("a", compare=over)
+    b = one("b", netfilter={"rules": 13000}, compare=[over[0], {"name": "v7", "device": {"bql": {"tx_usecs": "50us"}}}])
+    text = shown(a, b)
+    assert text[1] == "A and B: published-sweep, real clock, host box, 10s"
+    assert text[2] == "settings that differ: netfilter.rules 0/13000, device.bql.tx_usecs 100us/50us"
+
+
+def test_poor_and_fair_timing_is_said(tmp_path):
+    a = sweep(tmp_path / "a", {V7: TEN}, scenario=SCENARIO, clock="real", timing="poor")
+    b = sweep(tmp_path / "b", {V7: TEN}, scenario=SCENARIO, clock="real", timing="good")
+    assert shown(a, b)[1:3] == [
+        "A: published-sweep, real clock, host box, 10s x 10 repetitions; timing poor in 10 of 10",
+        "B: published-sweep, real clock, host box, 10s x 10 repetitions",
+    ]
+
+
+def test_many_settings_are_cut_short(tmp_path):
+    a = sweep(tmp_path / "a", {V7: TEN}, scenario={"watchdog": {f"k{i}": 0 for i in range(9)}})
+    b = sweep(tmp_path / "b", {V7: TEN}, scenario={"watchdog": {f"k{i}": 1 for i in range(9)}})
+    said = ", ".join(f"watchdog.k{i} 0/1" for i in range(6))
+    assert f"settings that differ: {said} and 3 more" in shown(a, b)
+
+
+def test_a_field_that_was_not_swept_has_its_value_in_all_cells(tmp_path):
+    a = sweep(tmp_path / "a", {V7: TEN}, scenario=SCENARIO)
+    assert compared(a, a, "pps", where={"device.num_tx_queues": ("6",)}).tables
+    with pytest.raises(UsageError, match=r"--where device.num_tx_queues='1': .* has 6 in all cells"):
+        compared(a, a, "pps", where={"device.num_tx_queues": ("1",)})
+
+
+def test_figures_of_a_row_are_stated_in_the_same_digits(tmp_path):
+    def figures(name, values):
+        line = next(line for line in shown(a, sweep(tmp_path / name, {V7: values})) if line.startswith("v7 "))
+        return re.split(" {2,}", line)[1:5]
+
+    a = sweep(tmp_path / "a", {V7: [1666.0]})
+    assert figures("b", [1666.081]) == ["1666.0", "1666.1", "+0.1", "-"]
+    assert figures("c", [1666.0 + 1e-9]) == ["1666.0", "1666.0", "0.0", "-"]
+    assert figures("d", [1700.0]) == ["1666.0", "1700.0", "+34.0", "-"]
+    assert figures("e", [3000.0]) == ["1666", "3000", "+1334", "-"]
+    a = sweep(tmp_path / "f", {V7: [5.0] * 10})
+    assert figures("g", [5.0 + 1e-12] * 10) == ["5.0000 (5.0000..5.0000)"] * 2 + ["0.0000", "0.0000..0.0000"]
+    assert figures("h", [5.5] * 10) == ["5.000 (5.000..5.000)", "5.500 (5.500..5.500)", "+0.500", "+0.500..+0.500"]

@@ -153,7 +153,17 @@ def test_two_bql_variants_in_one_file(tmp_path):
 
 def test_the_document(files):
     document = published_document(compared(files, (), ["pps:10%:3", "pps:10%:all"]), 1)
-    assert set(document) == {"schema", "kind", "result", "reference", "tables", "requirements", "notes", "exit_code"}
+    assert set(document) == {
+        "schema",
+        "kind",
+        "result",
+        "reference",
+        "settings",
+        "tables",
+        "requirements",
+        "notes",
+        "exit_code",
+    }
     pps = document["tables"][0]
     assert {
         key: pps[key] for key in ("metric", "n", "within", "median_pct", "worst_pct", "missing", "not_published")
@@ -280,7 +290,11 @@ def test_colours_are_for_terminals_that_want_them(files, capsys, monkeypatch):
         (["{s}", "{s}", "--reference", "{r}"], "--reference goes with one result; 2 were given"),
         (["{s}"], "give two results, A and B, or one with --reference CSV; see emulator compare --help"),
         (["{d}", "--reference", "{r}"], "sweep.json: cannot read: No such file or directory; give the directory of a"),
-        (["{s}", "--reference", "{r}", "--where", "nrules=0"], "--where wants a sweep's directory, not a CSV"),
+        (
+            ["{s}", "--reference", "{r}", "--where", "rules=0"],
+            "{s} has no 'rules', did you mean 'nrules'?; allowed: var",
+        ),
+        (["{s}", "--reference", "{r}", "--where", "nrules=7"], "--where nrules='7': {s} has none; allowed: 0, 10, 500"),
         (["{s}", "{s}", "--require", "pps:1:1"], "--require goes with --reference CSV"),
         (["{s}", "--reference", "{r}", "--metric", "rtt"], "no metric is called 'rtt'"),
     ],
@@ -291,7 +305,87 @@ def test_usage(files, tmp_path, capsys, argv, said):
     assert main(["compare", *(a.format(**names) for a in argv)]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert said in err
+    assert said.format(**names) in err
+
+
+def test_where_narrows_both_sides(files, capsys):
+    command = ["compare", str(files[0]), "--reference", str(files[1]), "--metric", "pps"]
+    assert main([*command, "--where", "nrules=10", "--where", "tx_usecs=50us"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[5:8]] == [
+        ["10", "published", "13", "||", "13"], ["result", "13.4", "||", "6.50"], ["error,", "%", "+3.1~", "||", "-50.0"]
+    ]  # fmt: skip
+    assert lines[-1] == "throughput: within 5 % 1/2, 10 % 1/2, 20 % 1/2; median 27 %, worst 50.0 % at stock nrules=10"
+
+
+def test_a_column_that_only_the_published_table_has_chooses_among_its_rows(tmp_path, files, capsys):
+    both = tmp_path / "both.csv"
+    both.write_text("case,variant,nrules,tx_usecs,pps\nx,v7,0,50,1000000\ny,v7,0,50,2000000\nz,v9,,,\n")
+    command = ["compare", str(files[0]), "--reference", str(both)]
+    assert main(command) == 2
+    said = "3: v7 nrules=0 50us is there already, in line 2; they differ in case; choose, e.g. --where case=x"
+    assert capsys.readouterr().err == f"emulator: error: {both}:{said}\n"
+    assert main([*command, "--where", "case=y", "--json"]) == 0
+    out, err = capsys.readouterr()
+    (cell,) = json.loads(out)["tables"][0]["cells"]
+    assert (cell["published"], err) == (2000000, "")
+    assert main([*command, "--where", "case=w"]) == 2
+    assert f"--where case='w': {both} has none; allowed: x, y, z" in capsys.readouterr().err
+
+
+def test_a_table_of_a_sweep_with_further_fields_is_narrowed_by_them(tmp_path, files, capsys):
+    mine = tmp_path / "mine.csv"
+    mine.write_text("variant,nrules,tx_usecs,pps,device.mtu\nv7,0,50,1,1500\nv7,0,50,2,9000\nstock,0,,3,\n")
+    command = ["compare", str(mine), "--reference", str(files[1]), "--json"]
+    assert main(command) == 2
+    assert "they differ in device.mtu; choose, e.g. --where device.mtu=1500" in capsys.readouterr().err
+    assert main([*command, "--where", "device.mtu=9000"]) == 0
+    assert [c["result"] for c in json.loads(capsys.readouterr().out)["tables"][0]["cells"]] == [
+        2,
+        None,
+        3,
+        None,
+        None,
+        None,
+    ]
+
+
+def test_the_sweep_csv_of_a_sweep_is_read_as_its_sweep(tmp_path):
+    path = write_sweep(tmp_path / "s", cells([1_000_000]), scenario={"name": "x", "device": {"mtu": 1500}})
+    (path / "sweep.csv").write_text("variant,nrules,tx_usecs,pps\nv7,0,50,1000000\n")
+    found = read_measured(path / "sweep.csv", {"device.mtu": ("1500",)})
+    assert (found.cells, found.settings.line) == (read_measured(path, {}).cells, "x, virtual clock, 1 repetition")
+
+
+def test_how_the_result_was_made_stands_above_the_tables(tmp_path, files):
+    scenario = {"name": "x", "duration": "2s", "host": {"name": "box"}}
+    path = write_sweep(tmp_path / "s", cells([1_000_000] * 3), scenario=scenario, clock="real", timing="fair")
+    found = compared((path, files[1]))
+    assert plain(published_lines(found, 100)[1]) == "x, real clock, host box, 2s x 3 repetitions; timing fair in 3 of 3"
+    assert published_document(found, 0)["settings"] == {
+        "said": "x, real clock, host box, 2s x 3 repetitions", "timing": {"fair": 3}
+    }  # fmt: skip
+
+
+def test_rows_and_columns_that_are_missing_throughout_are_one_line(tmp_path, files):
+    result = tmp_path / "few.csv"
+    result.write_text("variant,nrules,tx_usecs,pps\nv7,0,50,1050000\nstock,0,,1500000\n")
+    text = [plain(line) for line in published_lines(compared((result, files[1])), 100)]
+    assert text[4:9] == [
+        "nrules             50us  ||   stock",
+        "0      published  1000   ||   1250",
+        "       result     1050   ||   1500",
+        "       error, %   +5.0   ||  +20.0",
+        "not in the result, and not shown: nrules 10; 100us",
+    ]
+    assert "  4 cells missing: v7 nrules=0 100us, v7 nrules=10 50us, v7 nrules=10 100us and 1 more" in text
+
+
+def test_a_stock_column_alone_is_a_reference(tmp_path, files):
+    reference = tmp_path / "stock.csv"
+    reference.write_text("nrules,pps\n0,1250000\n10,13000\n")
+    (table,) = compared((files[0], reference)).tables
+    assert [(str(c.key), c.error_pct) for c in table.cells] == [("stock nrules=0", 20.0), ("stock nrules=10", -50.0)]
 
 
 def test_every_published_table_compares_with_itself():

@@ -15,7 +15,7 @@ runs of one variant each are compared whatever these are called.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from emulator.errors import UsageError
 from emulator.report.cells import STOCK
@@ -31,6 +31,7 @@ from emulator.report.compare.ranks import (
     shift,
 )
 from emulator.report.compare.samples import BLOCKS, Sample, Side, SideCell
+from emulator.report.compare.settings import differing
 from emulator.report.figures import sig
 
 RESAMPLES = 4000
@@ -90,6 +91,10 @@ class Differences:
     only_a: tuple[str, ...]
     """cells that the other lacks"""
     only_b: tuple[str, ...]
+    settings: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """fields of the scenario in which compared cells differ: (A's value, B's) of each pair that is another"""
+    settings_known: bool = False
+    """whether both results say how they were made"""
 
     @property
     def notes(self) -> list[str]:
@@ -110,10 +115,21 @@ def compare_sides(a: Side, b: Side, metrics: Sequence[Metric]) -> Differences:
     if not measured:
         asked = ", ".join(metric.column for metric in metrics)
         raise UsageError(f"{a.path} and {b.path} did not both measure {asked} in any cell")
-    return Differences(a, b, measured, tuple(only_a), tuple(only_b))
+    known = all(cell.fields for _label, *cells in pairs for cell in cells)
+    return Differences(a, b, measured, tuple(only_a), tuple(only_b), _settings(pairs), known)
 
 
 Pair = tuple[str, SideCell, SideCell]
+
+
+def _settings(pairs: Sequence[Pair]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """What the names of the cells do not tell."""
+    found: dict[str, dict[tuple[str, str], None]] = {}
+    for _label, a, b in pairs:
+        for name, values in differing({**a.fields, **a.others}, {**b.fields, **b.others}).items():
+            if not (name in a.others and name in b.others):
+                found.setdefault(name, {})[values] = None
+    return {name: tuple(values) for name, values in found.items()}
 
 
 def _matched(a: Side, b: Side) -> tuple[list[Pair], list[str], list[str]]:

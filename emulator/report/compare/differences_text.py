@@ -25,6 +25,8 @@ from emulator.report.compare.differences import (
 from emulator.report.compare.lines import Line
 from emulator.report.compare.ranks import ALPHA
 from emulator.report.compare.samples import BLOCKS, PARTS, Sample
+from emulator.report.compare.settings import differing_text
+from emulator.report.compare.settings_text import settings_document, settings_lines
 from emulator.report.figures import MISSING, plural, sig
 
 SCHEMA = 1
@@ -36,7 +38,7 @@ _STYLES = {LOWER: "yellow", HIGHER: "yellow", NO_DIFFERENCE: "green", UNCLEAR: "
 
 def differences_lines(d: Differences, width: int) -> list[Line]:
     """Everything; a line of a table is as wide as its cells are, all else has `width`."""
-    lines: list[Line] = [[(f"A = {d.a.path}, B = {d.b.path}", "bold")]]
+    lines: list[Line] = [[(f"A = {d.a.path}, B = {d.b.path}", "bold")], *_settings_lines(d, width)]
     for table in d.tables:
         lines += [[], *_table_lines(table)]
     lines.append([])
@@ -55,6 +57,12 @@ def differences_document(d: Differences, exit_code: int) -> dict[str, Any]:
         "kind": KIND,
         "a": str(d.a.path),
         "b": str(d.b.path),
+        "settings": {
+            "a": settings_document(d.a.settings),
+            "b": settings_document(d.b.settings),
+            "differ": {name: [list(pair) for pair in pairs] for name, pairs in d.settings.items()},
+            "known": d.settings_known,
+        },
         "tables": [
             {
                 "metric": table.metric.column,
@@ -72,6 +80,18 @@ def differences_document(d: Differences, exit_code: int) -> dict[str, Any]:
         "notes": d.notes,
         "exit_code": exit_code,
     }
+
+
+def _settings_lines(d: Differences, width: int) -> list[Line]:
+    one, other = d.a.settings, d.b.settings
+    both = settings_lines(one, "A and B") if one == other else [*settings_lines(one, "A"), *settings_lines(other, "B")]
+    if not d.settings_known and not d.settings:
+        return both
+    said = differing_text(d.settings) or "none but what the cells are called"
+    return [
+        *both,
+        *([(line, "yellow" if d.settings else None)] for line in _wrapped(f"settings that differ: {said}", width)),
+    ]
 
 
 def _cell_document(cell: Difference) -> dict[str, Any]:
@@ -123,13 +143,15 @@ def _laid(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _row(cell: Difference) -> list[str]:
     decimals = _decimals(cell)
-    interval = f"{cell.interval.low:+.{decimals}f}..{cell.interval.high:+.{decimals}f}" if cell.interval else MISSING
-    relative = f"{cell.relative_pct:+.1f}" if cell.relative_pct is not None else MISSING
+    interval = MISSING
+    if cell.interval is not None:
+        interval = f"{_signed(cell.interval.low, decimals)}..{_signed(cell.interval.high, decimals)}"
+    relative = _signed(cell.relative_pct, 1) if cell.relative_pct is not None else MISSING
     return [
         cell.label,
-        _spread(cell.a),
-        _spread(cell.b),
-        f"{cell.estimate:+.{decimals}f}" if cell.estimate is not None else MISSING,
+        _spread(cell.a, decimals),
+        _spread(cell.b, decimals),
+        _signed(cell.estimate, decimals) if cell.estimate is not None else MISSING,
         interval,
         relative,
         _p(cell.p_holm),
@@ -138,18 +160,39 @@ def _row(cell: Difference) -> list[str]:
     ]
 
 
-def _spread(sample: Sample | None) -> str:
+def _spread(sample: Sample | None, decimals: int) -> str:
     if sample is None:
         return MISSING
     if sample.n == 1:
-        return sig(sample.center)
-    return f"{sig(sample.center)} ({sig(float(sample.values.min()))}..{sig(float(sample.values.max()))})"
+        return _plain(sample.center, decimals)
+    ends = (_plain(float(end), decimals) for end in (sample.values.min(), sample.values.max()))
+    return f"{_plain(sample.center, decimals)} ({'..'.join(ends)})"
+
+
+def _plain(value: float, decimals: int) -> str:
+    """With three significant digits, or those in which the difference is stated if these are more."""
+    usual = sig(value)
+    return usual if len(usual.partition(".")[2]) >= decimals else f"{value:.{decimals}f}"
+
+
+def _signed(value: float, decimals: int) -> str:
+    """`+0.08`; what rounds to nothing has no sign."""
+    text = f"{value:+.{decimals}f}"
+    return text if float(text) else text[1:]
 
 
 def _decimals(cell: Difference) -> int:
-    """Digits after the point that show two digits of the interval's width, or three of the difference."""
-    width = cell.interval.high - cell.interval.low if cell.interval else (cell.estimate or 0.0) / 10
-    return max(0, min(9, 1 - math.floor(math.log10(abs(width))))) if width else 3
+    """Digits after the point that show two digits of the interval's width, or three of the difference.
+
+    No more than five significant digits of A and B: what differs less is called 0.
+    """
+    sides = [sample for sample in (cell.a, cell.b) if sample is not None]
+    largest = max((abs(sample.center) for sample in sides), default=0.0)
+    most = 4 - math.floor(math.log10(largest)) if largest else 3
+    width = cell.interval.high - cell.interval.low if cell.interval else 0.0
+    width = width or (cell.estimate or 0.0) / 10
+    wanted = 1 - math.floor(math.log10(abs(width))) if width else 0
+    return max(0, min(9, most, wanted))
 
 
 def _p(value: float | None) -> str:
@@ -197,8 +240,9 @@ def _how_much(verdict: str, cells: Sequence[Difference], tests: int) -> str:
     if low[0] == high[0] == 0:
         return " (equal)"
     if len(sizes) == 1:
-        return f" ({low[1].label}: {low[0]:+.1f} %)"
-    return f" ({low[0]:+.1f} % at {low[1].label} to {high[0]:+.1f} % at {high[1].label})"
+        return f" ({low[1].label}: {_signed(low[0], 1)} %)"
+    least, most = (f"{_signed(pct, 1)} % at {cell.label}" for pct, cell in (low, high))
+    return f" ({least} to {most})"
 
 
 def _wrapped(text: str, width: int) -> list[str]:

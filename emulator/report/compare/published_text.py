@@ -2,6 +2,7 @@
 
 For each rules count three lines: what was published, what the result has, the error. `~` behind an error: it is not
 larger than the rounding of the published figure. `-`: not published; `missing`: published, and the result lacks it.
+Rows and columns that are missing throughout are named in one line.
 """
 
 import math
@@ -11,6 +12,7 @@ from typing import Any
 from emulator.report.cells import STOCK
 from emulator.report.compare.lines import Line, Piece
 from emulator.report.compare.published import LEVELS_PCT, CellError, Met, MetricTable, PublishedComparison
+from emulator.report.compare.settings_text import settings_document, settings_lines
 from emulator.report.figures import MISSING, plural, sig
 from emulator.report.reference import Key, tx_text
 
@@ -26,7 +28,7 @@ _LABEL = max(len(row) for row in _ROWS)
 
 def published_lines(c: PublishedComparison, width: int) -> list[Line]:
     """Everything, `width` columns wide."""
-    lines: list[Line] = [[(f"{c.result.path} against {c.reference.path}", "bold")]]
+    lines: list[Line] = [[(f"{c.result.path} against {c.reference.path}", "bold")], *settings_lines(c.result.settings)]
     lines.append(
         [("error = 100 * (result - published) / published; ~ within the rounding of the published figure", None)]
     )
@@ -46,6 +48,7 @@ def published_document(c: PublishedComparison, exit_code: int) -> dict[str, Any]
         "kind": KIND,
         "result": str(c.result.path),
         "reference": str(c.reference.path),
+        "settings": settings_document(c.result.settings),
         "tables": [_table_document(table) for table in c.tables],
         "requirements": [
             {
@@ -91,13 +94,14 @@ def _table_document(table: MetricTable) -> dict[str, Any]:
 
 
 def _table_lines(table: MetricTable, width: int) -> Iterator[Line]:
-    by_key = {cell.key: cell for cell in table.cells}
-    rules = sorted({key.nrules for key in by_key}, key=lambda n: -1 if n is None else n)
+    several = len({cell.key.variant for cell in table.cells} - {STOCK}) > 1
+    shown, folded = _folded(table, several=several)
+    by_key = {cell.key: cell for cell in shown}
+    rules = sorted({key.nrules for key in by_key}, key=_rules_order)
     columns = _columns(list(by_key))
     row_width = max(len("nrules"), *(len(str(n)) for n in rules)) + 1 + _LABEL
     yield [(table.metric.title, "bold")]
     texts = {key: _texts(cell, table.metric.divisor) for key, cell in by_key.items()}
-    several = len({variant for variant, _tx in columns} - {STOCK}) > 1
     for number, block in enumerate(_blocks(columns, texts, rules, width - row_width, several)):
         if number:
             yield []
@@ -110,6 +114,25 @@ def _table_lines(table: MetricTable, width: int) -> Iterator[Line]:
                 name = str(n) if i == 0 and n is not None else ""
                 pieces = [(_piece(cell, texts, i), w) for cell, (_c, w) in zip(cells, block, strict=True)]
                 yield _row(f"{name.ljust(row_width - _LABEL)}{label.ljust(_LABEL)}", pieces, block)
+    if folded:
+        yield [(f"not in the result, and not shown: {'; '.join(folded)}", "red")]
+
+
+def _folded(table: MetricTable, *, several: bool) -> tuple[list[CellError], list[str]]:
+    """(cells without the rows and columns of which the result has nothing, what these are)."""
+    there = [cell.key for cell in table.cells if cell.result is not None]
+    if not there:
+        return list(table.cells), []
+    rules, columns = {key.nrules for key in there}, {(key.variant, key.tx_usecs) for key in there}
+    absent_rules = sorted({c.key.nrules for c in table.cells} - rules, key=_rules_order)
+    absent_columns = [c for c in _columns([cell.key for cell in table.cells]) if c not in columns]
+    folded = [f"nrules {', '.join(map(str, absent_rules))}"] if absent_rules else []
+    folded += [", ".join(_header(column, several) for column in absent_columns)] if absent_columns else []
+    return [c for c in table.cells if c.key.nrules in rules and (c.key.variant, c.key.tx_usecs) in columns], folded
+
+
+def _rules_order(nrules: int | None) -> int:
+    return -1 if nrules is None else nrules
 
 
 Column = tuple[str, float | None]

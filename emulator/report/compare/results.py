@@ -1,11 +1,12 @@
 """What a result gave, cell by cell, for holding against published figures: a sweep's directory or its `sweep.csv`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from emulator.errors import UsageError
-from emulator.report.cells import VALUES, Cell, is_sweep, read_sweep
+from emulator.report.cells import CSV_FILE, VALUES, Cell, is_sweep, read_sweep
+from emulator.report.compare.settings import UNKNOWN, Settings, fields_of_sweep, settings_of_sweep
 from emulator.report.compare.where import Where, select
 from emulator.report.reference import Key, normal_key, read_cells_csv
 from emulator.report.rundir import MANIFEST
@@ -20,21 +21,26 @@ class Measured:
     cells: Mapping[Key, Mapping[str, float]]
     """what was not measured is not there; of a failed cell nothing is"""
     notes: tuple[str, ...] = ()
+    settings: Settings = UNKNOWN
 
 
-def read_measured(path: Path, where: Where) -> Measured:
-    """Read a result; UsageError if it is none, or if two of its cells would stand in one place."""
-    if not path.is_dir():
-        return _of_csv(path, where)
+def read_measured(path: Path, where: Where, elsewhere: Collection[str] = ()) -> Measured:
+    """Read a result; UsageError if it is none, or if two of its cells would stand in one place.
+
+    A `sweep.csv` that lies in its sweep's directory is read as that sweep. elsewhere: names of `where` that the other
+    side knows.
+    """
+    if not path.is_dir() and not (path.name == CSV_FILE and is_sweep(path.parent)):
+        return _of_csv(path, where, elsewhere)
     if not is_sweep(path) and (path / MANIFEST).exists():
         raise UsageError(f"{path}: holds a run; --reference wants a sweep's directory or its sweep.csv")
     sweep = read_sweep(path)
-    cells = select(sweep.cells, where, str(path))
+    cells = select(sweep.cells, where, str(path), fields_of_sweep(sweep), elsewhere)
     notes = [*sweep.notes]
     if not sweep.complete:
         notes.append(f"{path}: the sweep is not complete: {len(sweep.records)} of {len(sweep.manifest['plan'])} done")
     notes += [f"{path}: {failure(cell)}" for cell in cells if cell.failed]
-    return Measured(path, VALUES, _by_key(path, cells), tuple(notes))
+    return Measured(path, VALUES, _by_key(path, cells), tuple(notes), settings_of_sweep(sweep, cells))
 
 
 def unique(cells: Sequence[Cell], of: str) -> dict[Key, Cell]:
@@ -71,11 +77,9 @@ def failure(cell: Cell) -> str:
     return f"{len(cell.failed)} of {len(cell.failed) + len(cell.ok)} repetitions of {cell.name} failed: {verdict}"
 
 
-def _of_csv(path: Path, where: Where) -> Measured:
-    if where:
-        raise UsageError(f"{path}: --where wants a sweep's directory, not a CSV")
+def _of_csv(path: Path, where: Where, elsewhere: Collection[str]) -> Measured:
     if path.suffix == ".json":
         raise UsageError(f"{path}: is not a result; give a sweep's directory or its sweep.csv")
-    table = read_cells_csv(path, zeros=True)
+    table = read_cells_csv(path, where, zeros=True, elsewhere=elsewhere)
     cells = {key: {column: figure.value for column, figure in row.items()} for key, row in table.cells.items()}
     return Measured(path, table.columns, cells, table.notes)

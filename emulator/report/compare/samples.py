@@ -19,6 +19,14 @@ from emulator.report.cells import is_sweep, read_sweep
 from emulator.report.compare.metrics import Metric
 from emulator.report.compare.ranks import Samples, Statistic
 from emulator.report.compare.results import failure
+from emulator.report.compare.settings import (
+    UNKNOWN,
+    Settings,
+    fields_of_sweep,
+    fields_of_variant,
+    settings_of_run,
+    settings_of_sweep,
+)
 from emulator.report.compare.where import Where, select
 from emulator.report.reference import normal_key
 from emulator.report.runs import Run, RunVariant, is_run, read_run
@@ -71,6 +79,8 @@ class SideCell:
     virtual: bool = False
     trouble: str = ""
     """why it must not be compared"""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """the settings that its name does not tell, by their names in the scenario"""
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,7 @@ class Side:
     cells: tuple[SideCell, ...]
     of_runs: bool
     notes: tuple[str, ...] = field(default=())
+    settings: Settings = UNKNOWN
 
 
 def read_side(path: Path, metrics: Sequence[Metric], where: Where) -> Side:
@@ -100,7 +111,9 @@ def _of_sweep(path: Path, metrics: Sequence[Metric], where: Where) -> Side:
     notes = [*sweep.notes]
     if not sweep.complete:
         notes.append(f"{path}: the sweep is not complete: {len(sweep.records)} of {len(sweep.manifest['plan'])} done")
-    for cell in select(sweep.cells, where, str(path)):
+    fields = fields_of_sweep(sweep)
+    chosen = select(sweep.cells, where, str(path), fields)
+    for cell in chosen:
         if cell.failed:
             notes.append(f"{path}: {failure(cell)}")
         key = normal_key(cell.variant, cell.nrules, cell.tx_usecs)
@@ -114,9 +127,10 @@ def _of_sweep(path: Path, metrics: Sequence[Metric], where: Where) -> Side:
                 seeds=tuple(int(record["seed"]) for record in cell.ok),
                 virtual=bool(cell.ok) and all(r["summary"].get("clock") == VIRTUAL for r in cell.ok),
                 trouble="" if cell.ok else "failed",
+                fields=fields,
             )
         )
-    return Side(path, tuple(cells), of_runs=False, notes=tuple(notes))
+    return Side(path, tuple(cells), of_runs=False, notes=tuple(notes), settings=settings_of_sweep(sweep, chosen))
 
 
 def _of_run(run: Run, metrics: Sequence[Metric]) -> Side:
@@ -132,10 +146,12 @@ def _of_run(run: Run, metrics: Sequence[Metric]) -> Side:
                 seeds=(seed,) if isinstance(seed, int) else (),
                 virtual=variant.summary["clock"] == VIRTUAL,
                 trouble=_trouble(variant),
+                fields=fields_of_variant(run, variant),
             )
             for variant in run.variants
         ),
         of_runs=True,
+        settings=settings_of_run(run),
     )
 
 
