@@ -7,9 +7,10 @@ clocks take from the profile, is the reference machine's table, so that the cell
 nrules 100, 1000 and 10000 under stock and v7 at 50, 100 and 1000 us. Under the real clock the rules are burnt and
 everything else is whatever the emulator's own code takes here; under the virtual clock everything is the profile's.
 
-For each cell: goodput and average round trip, the median of the real repetitions against that of as many virtual runs
+For each cell: goodput and median round trip, the median of the real repetitions against that of as many virtual runs
 with seeds of their own, by how much they differ, and the worst timing verdict of the repetitions. A cell is within when
-both are within 15 %.
+both are within 15 %. The median round trip, because whoever else uses the machine makes a few pings late and so moves
+the average of a real run.
 
 Exit codes: 0 at least ten cells of twelve are within, 1 fewer are, 4 fewer than two CPUs.
 """
@@ -53,13 +54,13 @@ class Cell:
     name: str
     goodput_pps: tuple[float, float]
     """real, virtual"""
-    rtt_avg_ms: tuple[float, float]
+    rtt_p50_ms: tuple[float, float]
     timing: str
 
     @property
     def differences(self) -> tuple[float, float]:
         """Of goodput and round trip: 0.01 is one percent more under the virtual clock."""
-        return tuple(virtual / real - 1 for real, virtual in (self.goodput_pps, self.rtt_avg_ms))  # type: ignore[return-value]
+        return tuple(virtual / real - 1 for real, virtual in (self.goodput_pps, self.rtt_p50_ms))  # type: ignore[return-value]
 
     @property
     def within(self) -> bool:
@@ -135,7 +136,7 @@ def _cells(profile: HostProfile, duration_ns: int, repetitions: int, interrupts:
         virtual = [summarise(run_virtual(_under("virtual", scenario, seed))) for seed in range(1, repetitions + 1)]
         timing = min((summary["timing"]["verdict"] for summary in seen), key=_TIMINGS.index)
         goodput = _medians(lambda s: s["goodput_pps"], seen, virtual)
-        rtt = _medians(lambda s: s["rtt_ms"]["avg"], seen, virtual)
+        rtt = _medians(lambda s: s["rtt_ms"]["p50"], seen, virtual)
         cells.append(Cell(name, goodput, rtt, timing))
     return cells
 
@@ -170,18 +171,18 @@ def _under(clock: str, scenario: Scenario, seed: int) -> Scenario:
 
 def _table(cells: list[Cell]) -> str:
     lines = [
-        f"{'cell':<26}{'goodput real':>13}{'virtual':>9}{'diff':>8}   {'RTT real':>9}{'virtual':>9}{'diff':>8}  timing"
+        f"{'cell':<26}{'goodput real':>13}{'virtual':>9}{'diff':>8}   {'p50 real':>9}{'virtual':>9}{'diff':>8}  timing"
     ]
     for cell in cells:
         pps, rtt = cell.differences
         lines.append(
             f"{cell.name:<26}{cell.goodput_pps[0]:>9.0f} pps{cell.goodput_pps[1]:>9.0f}{pps:>+8.1%}   "
-            f"{cell.rtt_avg_ms[0]:>6.3f} ms{cell.rtt_avg_ms[1]:>9.3f}{rtt:>+8.1%}  {cell.timing}"
+            f"{cell.rtt_p50_ms[0]:>6.3f} ms{cell.rtt_p50_ms[1]:>9.3f}{rtt:>+8.1%}  {cell.timing}"
             f"{'' if cell.within else '   outside'}"
         )
     inside = sum(cell.within for cell in cells)
     lines.append(
-        f"{inside} of {len(cells)} cells within {WITHIN:.0%} in goodput and average round trip (wanted: {WANTED})"
+        f"{inside} of {len(cells)} cells within {WITHIN:.0%} in goodput and median round trip (wanted: {WANTED})"
     )
     worst = min((cell.timing for cell in cells), key=_TIMINGS.index)
     lines.append(f"worst timing verdict: {worst}{_MEANING[worst]}")
@@ -202,8 +203,8 @@ def _document(cells: list[Cell], profile: HostProfile) -> dict[str, Any]:
             "goodput_pps": dict(
                 zip(("real", "virtual", "difference"), (*cell.goodput_pps, cell.differences[0]), strict=True)
             ),
-            "rtt_avg_ms": dict(
-                zip(("real", "virtual", "difference"), (*cell.rtt_avg_ms, cell.differences[1]), strict=True)
+            "rtt_p50_ms": dict(
+                zip(("real", "virtual", "difference"), (*cell.rtt_p50_ms, cell.differences[1]), strict=True)
             ),
             "timing": cell.timing,
             "within": cell.within,
