@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 def add_parser(verbs: Any) -> None:
     """Add the verb."""
     parser: argparse.ArgumentParser = verbs.add_parser(
-        "run", help="run a scenario", description="Run a scenario and its variants on real processes."
+        "run",
+        help="run a scenario",
+        description="Run a scenario and its variants, on real processes or under the virtual clock.",
     )
     add_scenario_arguments(parser)
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the results go (default: runs/NAME-TIME)")
@@ -32,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
     check_limits()
     try:
-        if is_compiled():
+        if is_compiled() and not _seems_virtual(args):
             warm_up()  # the fork server loads the compiled code while this process does the rest
         from emulator.scenario import check_cpus, load_scenario
 
@@ -47,3 +50,12 @@ def run(args: argparse.Namespace) -> int:
         return run_command(loaded, sys.argv, args.out, as_json=args.json)
     finally:
         shut_down()
+
+
+def _seems_virtual(args: argparse.Namespace) -> bool:
+    """Whether the run will hardly need agents' processes; a guess before anything is read properly."""
+    try:
+        text = Path(args.scenario).read_text(errors="replace")
+    except OSError:
+        return False
+    return "clock=virtual" in args.sets or re.search(r"^clock: *virtual\b", text, re.MULTILINE) is not None

@@ -34,7 +34,8 @@ def run_command(loaded: LoadedScenario, command: Sequence[str], out: Path | None
         try:
             with progress.compiling() as announce:
                 compiled_now = ensure_compiled(announce, progress.waiting)
-            warm_up()
+            if any(variant.clock == "real" for variant in loaded.variants):
+                warm_up()
             host = read_host()
             interrupts.immediate = False
             started_ns = 0 if compiled_now else _process_started_ns()
