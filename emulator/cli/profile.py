@@ -127,11 +127,15 @@ def _compile() -> None:
 
 
 def _check_out(out: Path | None) -> None:
-    """Before the work and not after it: there is a folder for the profile."""
-    from emulator.errors import CannotRun
+    """Before the work and not after it: there is a folder for the profile, and nothing in its place."""
+    from emulator.errors import CannotRun, UsageError
 
-    if out is not None and (out.is_dir() or not out.absolute().parent.is_dir()):
+    if out is None:
+        return
+    if out.is_dir() or not out.absolute().parent.is_dir():
         raise CannotRun(f"{out}: cannot be written; give a file in a folder that is there")
+    if out.is_file() and out.stat().st_size:
+        raise UsageError(f"--out {out}: is there already; give another name, or remove it first")
 
 
 def _write(text: str, out: Path | None) -> None:

@@ -326,7 +326,7 @@ def _agent(net: Any, segment: Segment, index: int, seat: Seat, facts: RunFacts) 
         role=seat.role,
         name=seat.name,
         pid=facts.pids.get(index, words.pid),
-        cpu=seat.cpu,
+        cpu=None if net.cpus[index].virtual else seat.cpu,
         steps=stats.steps,
         cycles=stats.cycles,
         longest_cycle_ns=stats.longest_cycle_ns,

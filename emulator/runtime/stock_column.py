@@ -118,7 +118,8 @@ def _row(path: Path, line: int, row: dict[str, str], faults: list[str]) -> Stock
         rate = math.nan
     if not SLOWEST_PPS <= rate <= FASTEST_PPS:  # not for NaN either
         allowed = f"{SLOWEST_PPS:.0f}..{FASTEST_PPS:.0f}"
-        faults.append(f"{path}:{line}: pps: {found(pps)} is not a rate in packets a second; allowed: {allowed}")
+        unit = "; packets a second, not thousands of them" if 0 < rate < SLOWEST_PPS else ""
+        faults.append(f"{path}:{line}: pps: {found(pps)} is not a rate in packets a second; allowed: {allowed}{unit}")
         return None
     return StockRow(int(nrules), rate, line)
 

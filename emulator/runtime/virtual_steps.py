@@ -2,8 +2,9 @@
 
 Each agent has its own CPU and that CPU its own time. ``due_ns`` of an agent is when its next step is to be taken: the
 time of its CPU after the step before, or, when that found nothing to do, the time at which there may be something
-again: the next packet or probe by schedule, a watchdog's timer, a wake-up. A NAPI thread that nobody has scheduled is
-never due; whoever schedules it makes it due, ``napi_wakeup`` later. Ties go to the lower number.
+again: the next packet or probe by schedule, a watchdog's timer, a wake-up. A NAPI thread that sleeps and that nobody
+has scheduled is never due; whoever schedules it makes it due, ``napi_wakeup`` later. One that spins or yields looks
+again every SPIN_NS. Ties go to the lower number.
 
 The steps are those of the real clock, the very functions (agents/), and charge() adds where it would burn
 (kernel/clock.py). A step's first effects are at its time; what it costs moves only its own CPU's time.
@@ -12,9 +13,10 @@ The steps are those of the real clock, the very functions (agents/), and charge(
 from __future__ import annotations
 
 from emulator.agents.flood import flood_step
+from emulator.agents.napi import SPIN_NS
 from emulator.agents.prober import probe_due_ns, prober_step
 from emulator.agents.watchdog import watchdog_step
-from emulator.agents.words import ROLE_FLOOD, ROLE_NAPI, ROLE_PING
+from emulator.agents.words import IDLE_FUTEX, ROLE_FLOOD, ROLE_NAPI, ROLE_PING
 from emulator.kernel.clock import DEVS_MAX, dice, wakeup_ns
 from emulator.kernel.jit import kernel
 from emulator.kernel.memory import READ_ONCE
@@ -78,12 +80,12 @@ def agent_step(net, cpu, words):
 def _idle_until(cpu, words):
     """When an agent that found nothing to do looks again."""
     if words.role == ROLE_NAPI:
-        return NEVER
+        return NEVER if words.idle == IDLE_FUTEX else cpu.now_ns + SPIN_NS
     if words.role == ROLE_FLOOD:
         return max(words.next_ns, cpu.now_ns + _POOL_RETRY_NS)
     if words.role == ROLE_PING:
         late_ns = dice(cpu, cpu.costs.timer_slack)
-        return NEVER - 1 if words.finished != 0 else max(probe_due_ns(words) + late_ns, cpu.now_ns + 1)
+        return NEVER if words.finished != 0 else max(probe_due_ns(words) + late_ns, cpu.now_ns + 1)
     next_check = NEVER // cpu.jiffy_ns
     for i in range(DEVS_MAX):
         if words.next_check[i] > 0:
@@ -97,7 +99,7 @@ def _wake_sleepers(net, cpu, agents, count):
     woken = False
     for i in range(count):
         words = agents[i]
-        if words.due_ns != NEVER:
+        if words.due_ns != NEVER or words.role != ROLE_NAPI:
             continue
         rq = net.devs[words.dev].rq[words.queue]
         if READ_ONCE(rq.napi, "state") & SCHED_THREADED != 0:

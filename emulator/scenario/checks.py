@@ -118,13 +118,23 @@ def odd(s: Scenario) -> Iterator[Finding]:
 
 
 def _shared_cpus(s: Scenario) -> Iterator[Finding]:
-    if s.clock == "virtual":  # each agent has a CPU of its own
+    if s.clock == "virtual":
+        yield from _unpinned(s)
         return
     flood_cpus = s.flood.cpus or ()
     if s.flooding and s.napi.cpu is not None and s.napi.cpu in flood_cpus:
         yield (("napi", "cpu"),), f"CPU {s.napi.cpu} is the flood's too: they take turns rather than run at once"
     if len(set(flood_cpus)) != len(flood_cpus):
         yield (("flood", "cpus"),), "two threads on one CPU: they take turns rather than run at once"
+
+
+def _unpinned(s: Scenario) -> Iterator[Finding]:
+    pinned: list[tuple[Path, object]] = [(("flood", "cpus"), s.flood.cpus), (("watchdog", "cpu"), s.watchdog.cpu)]
+    pinned += [(("napi", "cpu"), s.napi.cpu), (("napi", "peer_cpu"), s.napi.peer_cpu)]
+    pinned += [(("ping", "cpu"), s.ping.cpu if s.ping else None)]
+    for path, cpu in pinned:
+        if cpu is not None:
+            yield (path,), "no CPU of this machine is used under 'clock: virtual': every agent has one of its own"
 
 
 def absent_cpus(s: Scenario, allowed: Collection[int]) -> Iterator[Finding]:

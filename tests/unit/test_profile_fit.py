@@ -168,6 +168,7 @@ def test_the_command_writes_a_profile_that_runs(tmp_path: Path, capsys: pytest.C
         (["profile", "fit", "good.csv", "--base", "rizen"], 2, "no profile 'rizen'; give the path"),
         (["profile", "fit", "good.csv", "--name", "a\nb"], 2, "--name: a name has 1..64 printable characters"),
         (["profile", "fit", "good.csv", "--out", "no/where.yaml"], 4, "no/where.yaml: cannot be written"),
+        (["profile", "fit", "good.csv", "--out", "good.csv"], 2, "--out good.csv: is there already"),
     ],
 )
 def test_the_command_refuses_in_one_line(

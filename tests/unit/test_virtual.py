@@ -121,3 +121,23 @@ def test_the_shipped_profile_reproduces_its_stock_column():
     for rules, pps in ((0, 1_760_000), (100, 736_000), (1000, 126_000), (10_000, 13_000)):
         stock = scenario(host=profile.to_plain(), netfilter={"rules": rules}, device={}, ping=None, duration="200ms")
         assert summarise(run_virtual(stock))["goodput_pps"] == pytest.approx(pps, rel=0.005)
+
+
+def test_a_thread_that_looks_again_needs_no_waking():
+    """Few packets, so that each finds the NAPI threads idle: asleep, or looking every 2 us."""
+    host = HOST | {"napi_wakeup": "20us", "return_path": "0ns", "timer_slack": "0ns", "noise": "0%"}
+    rtt_us = {}
+    for idle in ("futex", "spin", "yield"):
+        napi = {"idle": idle, "peer_idle": idle}
+        probes = run_virtual(scenario(host=host, flood={"threads": 0}, napi=napi, netfilter={})).probes
+        rtt_us[idle] = (probes.received_ns - probes.sent_ns) / US
+        assert (probes.received_ns > 0).all()
+    assert rtt_us["spin"].max() < 2 * 2 + 4
+    assert rtt_us["yield"].tolist() == rtt_us["spin"].tolist()
+    assert 2 * 10 < rtt_us["futex"].min() < rtt_us["futex"].max() < 2 * 40 + 4
+    default = run_virtual(scenario(host=host, flood={"threads": 0}, netfilter={})).probes
+    assert ((default.received_ns - default.sent_ns) / US).tolist() == rtt_us["futex"].tolist()
+
+
+def test_no_cpu_of_this_machine_is_named():
+    assert {agent.cpu for agent in run_virtual(scenario(duration="5ms")).agents} == {None}

@@ -112,9 +112,9 @@ def _received_on_another_cpu(profile: HostProfile, notes: _Notes, cpus: tuple[in
     warm = profile.gro_receive
     profile = insitu.with_received_packet(profile, samples.median)
     notes.comments["gro_receive"] += (
-        f". That makes {warm:.0f} ns; beside a flood on another CPU, from whose cache its packets come, a received "
-        f"packet took {samples.median:.0f} ns with {insitu.BURN_NS} ns of rules ({samples.spread}), and so it is "
-        f"{profile.gro_receive:.0f} ns"
+        f". Together {warm:.0f} ns. Beside a flood on another CPU a received packet took {samples.median:.0f} ns "
+        f"with {insitu.BURN_NS} ns of rules ({samples.spread}); the other costs of this file, cache_line among them, "
+        f"leave {profile.gro_receive:.0f} ns of that for this one"
     )
     return profile
 

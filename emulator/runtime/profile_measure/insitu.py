@@ -24,7 +24,8 @@ from emulator.scenario import HostProfile, Scenario
 
 BURN_NS = 2000
 """what a received packet burns in these runs, so that the receiver is the bottleneck on any machine"""
-REPETITIONS = 3
+REPETITIONS, REPETITIONS_AT_MOST = 3, 8
+"""further ones while the machine leaves none of them alone"""
 _STEPS = 3
 
 
@@ -79,10 +80,16 @@ def real_summary(wanted: Scenario, invocation: Invocation) -> dict[str, Any]:
 def short_queue(interrupts: Interrupts) -> InSitu:
     """The real run, again and again. Raises CannotRun when one does not end well."""
     with real_runs(interrupts) as invocation:
-        summaries = [real_summary(scenario("real", HostProfile(name="none")), invocation) for _ in range(REPETITIONS)]
+        summaries: list[dict[str, Any]] = []
+        while len(summaries) < REPETITIONS or (_all_poor(summaries) and len(summaries) < REPETITIONS_AT_MOST):
+            summaries.append(real_summary(scenario("real", HostProfile(name="none")), invocation))
     best = min(summaries, key=lambda summary: float(summary["rtt_ms"]["p50"]))
     rtt_ms, from_schedule_ms = best["rtt_ms"]["p50"], best["rtt_intended_ms"]["p50"]
     return InSitu(rtt_ms * 1e6, max(0.0, from_schedule_ms - rtt_ms) * 1e6, best["timing"]["verdict"])
+
+
+def _all_poor(summaries: list[dict[str, Any]]) -> bool:
+    return all(summary["timing"]["verdict"] == "poor" for summary in summaries)
 
 
 def virtual_summary(profile: HostProfile, variant: str) -> dict[str, Any]:
