@@ -6,6 +6,7 @@ no traceback.
 """
 
 import argparse
+import errno
 import importlib
 import io
 import os
@@ -18,6 +19,7 @@ from emulator.cli.parser import Parser
 from emulator.errors import EmulatorError, ExitCode
 
 VERBS = ("run", "sweep", "validate", "compare", "plot", "profile", "doctor", "clean", "completion")
+_NO_MORE_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 INTERNAL_ERROR = 70  # EX_SOFTWARE: a bug in the emulator, which none of its verdicts stands for
 
 
@@ -34,6 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         return _reader_gone()
+    except OSError as error:
+        if error.filename is None and error.errno in _NO_MORE_OUTPUT:
+            return _output_lost(error)
+        return _bug(error)
     except Exception as error:
         return _bug(error)
     return code
@@ -99,6 +105,13 @@ def _reader_gone() -> int:
     """Whoever read our output has closed it, as `head` does: end as a process that SIGPIPE ends."""
     _silence(sys.stdout)
     return 128 + signal.SIGPIPE
+
+
+def _output_lost(error: OSError) -> int:
+    """What we print to cannot hold it: a full disk, most likely."""
+    _silence(sys.stdout)
+    _complain([f"emulator: error: the output cannot be written: {error.strerror}; make room, or print elsewhere"])
+    return ExitCode.CANNOT_RUN
 
 
 def _silence(stream: Any) -> None:

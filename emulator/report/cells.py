@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from emulator.errors import UsageError
+from emulator.report.cell_form import manifest_fault, record_fault
 from emulator.report.codec import to_plain
 from emulator.report.histogram import BUCKETS, Hist, histogram_of, merge
 from emulator.report.measurement import VariantMeasurement
@@ -262,6 +263,8 @@ def _manifest(path: Path) -> dict[str, Any]:
         raise UsageError(
             f"{path / MANIFEST_FILE}: results of version {manifest.get('schema')}; this emulator reads version {SCHEMA}"
         )
+    if (fault := manifest_fault(manifest)) is not None:
+        raise UsageError(f"{path / MANIFEST_FILE}: is damaged ({fault}); repeat the sweep")
     return manifest
 
 
@@ -277,9 +280,14 @@ def complete_records(data: bytes) -> tuple[list[Record], list[str]]:
             continue
         try:
             record = json.loads(line)
-            records[int(record["index"])] = record
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, RecursionError):
             notes.append(f"line {number} is torn ({len(line)} bytes) and left out")
+            continue
+        ours = not isinstance(record, dict) or record.get("schema") == SCHEMA
+        if ours and (fault := record_fault(record, VALUES, HISTOGRAMS)) is not None:
+            notes.append(f"line {number} is not the record of a cell ({fault}) and left out")
+        elif isinstance(record.get("index"), int):
+            records[record["index"]] = record
     return list(records.values()), notes
 
 

@@ -1,6 +1,7 @@
 """Records of a sweep: written, read back, put together."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -173,3 +174,60 @@ def test_what_is_no_sweep_is_refused_in_one_line(tmp_path, text, said):
 def test_records_of_another_version_are_refused(tmp_path):
     with pytest.raises(UsageError, match="records of version 2"):
         read_sweep(written(tmp_path, [record(0) | {"schema": 2}]))
+
+
+OK = {
+    "schema": 1, "cell": "v7 nrules=0 tx_usecs=0 #0", "index": 0, "rep": 0, "seed": 1, "variant": "v7", "nrules": 0,
+    "tx_usecs": 0, "fields": {}, "status": "ok", "verdict": "ok", "exit_code": 0, "summary": {}, "run": {},
+    "row": dict.fromkeys(COLUMNS, 1),
+    "hist": {name: {"n": 1, "sum": 3, "min": 3, "max": 3, "buckets": [[3, 1]]} for name in HISTOGRAMS},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("row", None, "an ok cell has row, hist and summary"),
+        ("row", {}, "row: no 'pps'"),
+        ("row.pps", "fast", "row.pps: is not a finite number from 0"),
+        ("row.pps", 10**400, "row.pps: is not a finite number from 0"),
+        ("row.pps", math.nan, "row.pps: is not a finite number from 0"),
+        ("row.rtt_avg_ms", -1, "row.rtt_avg_ms: is not a finite number from 0"),
+        ("row.n", True, "row.n: is not a finite number from 0"),
+        ("hist", {}, "hist: no 'rtt_ns'"),
+        ("hist.count", 5, "hist.count: "),
+        ("hist.count.buckets", [[10**9, 1]], "hist.count.buckets.0.0: "),
+        ("hist.count.buckets", [[1, -5]], "hist.count.buckets.0.1: "),
+        ("status", "good", "status: "),
+        ("index", -1, "index: "),
+        ("cell", None, "cell: "),
+    ],
+)
+def test_what_is_not_a_record_is_left_out_and_said(key, value, says):
+    record = json.loads(json.dumps(OK))
+    *parents, last = key.split(".")
+    inner = record
+    for parent in parents:
+        inner = inner[parent]
+    inner[last] = value
+    good = json.dumps(OK | {"index": 7})
+    found, notes = complete_records(f"{json.dumps(record)}\n{good}\n".encode())
+    assert [r["index"] for r in found] == [7]
+    assert len(notes) == 1
+    assert notes[0].startswith("line 1 is not the record of a cell (" + says)
+
+
+def test_lines_nested_too_deep_are_torn():
+    assert complete_records(b'{"a":' * 100_000)[1] == ["line 1 is torn (500000 bytes) and left out"]
+    assert complete_records(b"[1]\n5\n") == ([], complete_records(b"[1]\n5\n")[1])
+    assert len(complete_records(b"[1]\n5\n")[1]) == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("plan", 7), ("plan", [1]), ("resumed", 7), ("order", ["a"]), ("scenario", [])]
+)
+def test_a_damaged_manifest_is_one_line(tmp_path, key, value):
+    manifest = {"kind": "emulator sweep", "schema": 1, "plan": [], key: value}
+    (tmp_path / "sweep.json").write_text(json.dumps(manifest))
+    with pytest.raises(UsageError, match=rf"sweep.json: is damaged \({key}"):
+        read_sweep(tmp_path)

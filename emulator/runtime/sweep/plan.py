@@ -44,8 +44,8 @@ _MEASURES = (
     "runtime/*.py",
     "runtime/sweep/cell.py",
     "scenario/*.py",
-    *(f"report/{name}.py" for name in ("cells", "codec", "expect", "histogram", "measurement", "statistics")),
-    *(f"report/{name}.py" for name in ("summary", "tc")),
+    *(f"report/{name}.py" for name in ("cell_form", "cells", "codec", "expect", "histogram", "measurement")),
+    *(f"report/{name}.py" for name in ("statistics", "summary", "tc")),
 )
 
 
