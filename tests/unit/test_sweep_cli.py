@@ -72,7 +72,7 @@ def test_a_dry_run_prints_the_plan_in_the_order_in_which_it_runs(scenario, capsy
     assert err == ""
     assert "s: 8 cells, real clock, host profile without a name, 20s after 1s of warmup, seed 1\n" in out
     assert "  repetitions: 2, with seeds 1..2\n" in out
-    assert "expected to take about 3 min 4 s (4 s of it to start; one cell at a time, " in out
+    assert "expected to take about 3 min 5 s (5 s of it to start; one cell at a time, " in out
     names = [line.split(maxsplit=1)[1] for line in out.partition("cells in the order")[2].splitlines()[1:]]
     assert main(["sweep", scenario, "--dry-run", "--repetitions", "2", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

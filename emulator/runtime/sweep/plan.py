@@ -25,11 +25,11 @@ from emulator.report.sweep_setting import setting_text
 from emulator.scenario import LoadedScenario, Scenario
 from emulator.scenario.matrix import Matrix, PlannedCell
 
-START_S = 4.0
+START_S = 5.0
 """from the command line to the first cell: loading the compiled code"""
 REAL_OVERHEAD_S = 1.5
 """starting the agents, waiting for the last replies, stopping"""
-VIRTUAL_OVERHEAD_S = 0.1
+VIRTUAL_OVERHEAD_S = 0.15
 OFFERED_NS = 125.0
 """what one packet of the flood takes to simulate, up to the qdisc"""
 RECEIVED_NS = 120.0
