@@ -29,7 +29,13 @@ def add_parser(verbs: Any) -> None:
     )
     parser.add_argument("--format", choices=FORMATS, default="both", help="png, svg or both (default)")
     parser.add_argument(
-        "--kind", action="append", default=[], choices=KINDS, help="only this kind of plot (may be given again)"
+        "--kind",
+        action="append",
+        default=[],
+        type=_kinds,
+        choices=_Several(KINDS),
+        metavar="KIND",
+        help=f"only this kind of plot: {', '.join(KINDS)} (several with commas between, or given again)",
     )
     parser.add_argument(
         "--reference",
@@ -53,16 +59,36 @@ def add_parser(verbs: Any) -> None:
     )
 
 
+class _Several(tuple[str, ...]):
+    """Choices that completion lists one by one, and of which a user may give several."""
+
+    def __contains__(self, given: object) -> bool:
+        return isinstance(given, tuple) or super().__contains__(given)
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    """`violins,lines`."""
+    kinds = tuple(part.strip() for part in text.split(",") if part.strip())
+    for kind in kinds or (text,):
+        if kind not in KINDS:
+            choices = ", ".join(map(repr, KINDS))
+            raise argparse.ArgumentTypeError(f"invalid choice: {kind!r} (choose from {choices})")
+    return kinds
+
+
 def run(args: argparse.Namespace) -> int:
     """Write the files and print their paths."""
     from emulator.errors import ExitCode, UsageError
     from emulator.report.compare.where import read_where
     from emulator.report.plot.draw import Wanted, plot
-    from emulator.report.reference import read_cells_csv
+    from emulator.report.reference import other_columns, read_cells_csv
 
     first: Path = args.results[0]
-    reference = read_cells_csv(args.reference) if args.reference is not None else None
-    wanted = Wanted(args.results, args.kind, args.metric, read_where(args.where), reference)
+    where = read_where(args.where)
+    elsewhere = other_columns(args.reference) if args.reference is not None else ()
+    reference = read_cells_csv(args.reference, where) if args.reference is not None else None
+    kinds = list(dict.fromkeys(kind for several in args.kind for kind in several))
+    wanted = Wanted(args.results, kinds, args.metric, where, reference, elsewhere)
     out = args.out if args.out is not None else (first if first.is_dir() else first.parent) / "plots"
     written = 0
     for made in plot(wanted, out, ("png", "svg") if args.format == "both" else (args.format,)):

@@ -59,6 +59,29 @@ def test_a_run_in_both_formats(run, tmp_path, capsys):
     assert err == ""
 
 
+def test_several_kinds_with_commas(run, tmp_path, capsys):
+    command = ["plot", str(run), "--out", str(tmp_path / "o"), "--format", "svg"]
+    assert main([*command, "--kind", "violins,cdf", "--kind", "cdf"]) == 0
+    assert names(capsys.readouterr().out) == ["violins.svg", "cdf.svg"]
+    assert main([*command, "--kind", "cdf,violin"]) == 2
+    assert "unknown 'violin', did you mean 'violins'?; allowed: lines, " in capsys.readouterr().err
+    assert main([*command, "--kind", ","]) == 2
+    assert "unknown ','" in capsys.readouterr().err
+
+
+def test_what_was_chosen_is_in_the_names_of_the_files(tmp_path, capsys):
+    queues = "device.num_tx_queues"
+    path = write_sweep(tmp_path / "s", {V7: [{"pps": 1e6}]}, others={queues: 6})
+    command = ["plot", str(path), "--format", "svg", "--kind", "lines", "--where", f"{queues}=6"]
+    assert main([*command, "--where", "nrules=0", "--where", "variant=v7"]) == 0
+    assert names(capsys.readouterr().out) == ["lines-pps-num_tx_queues-6-nrules-0-variant-v7.svg"]
+    reference = tmp_path / "reference.csv"
+    reference.write_text("case,variant,nrules,tx_usecs,pps\nx,v7,0,50,1000000\ny,v7,0,50,2000000\n")
+    more = ["--kind", "reference", "--reference", str(reference), "--where", "case=y"]
+    assert main([*command, *more]) == 0
+    assert names(capsys.readouterr().out) == ["lines-pps-num_tx_queues-6.svg", "reference-pps-num_tx_queues-6.svg"]
+
+
 def test_two_results(run, capsys, tmp_path):
     assert (
         main(["plot", str(run), str(run), "--format", "svg", "--metric", "rtt_avg_ms", "--out", str(tmp_path / "o")])
@@ -92,7 +115,7 @@ def test_a_sweep_csv(tmp_path, capsys):
         (["{sweep}", "--kind", "lines", "--metric", "limit_p50"], "nothing to plot for 'lines': no cell has limit_p50"),
         (["{sweep}", "--metric", "limit"], "no metric is called 'limit'"),
         (["{sweep}", "--where", "nrules=1"], "--where nrules='1': {sweep} has none; allowed: 0"),
-        (["{run}", "--where", "nrules=1"], "{run}: --where wants a sweep's directory"),
+        (["{run}", "--where", "nrules=1"], "{run}: --where wants a sweep"),
         (["{run}/variants"], "is not the directory of a run's or a sweep's results"),
         (["{run}/nothing.csv"], "cannot read: No such file or directory"),
     ],

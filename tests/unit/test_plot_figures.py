@@ -11,7 +11,7 @@ from emulator.report.compare.metrics import metric_of, metrics_of
 from emulator.report.compare.samples import read_side
 from emulator.report.histogram import histogram_of
 from emulator.report.plot import ab, cdf, heatmap, lines, published, series, violins
-from emulator.report.plot.data import Nothing, cumulative, grids, read_data
+from emulator.report.plot.data import Nothing, cumulative, grids, middle_percentile, read_data
 from emulator.report.plot.draw import encoded
 from emulator.report.plot.style import look, styled
 from emulator.report.reference import Key, read_cells_csv
@@ -149,9 +149,8 @@ def test_the_cdf_of_a_sweep_takes_the_cells_of_the_largest_rules_count(tmp_path)
     data = read_data(write_sweep(tmp_path / "s", {k: [values(k)] for k in keys}, hists=hists), {})
     fig = drawn(cdf.figures([data]))["cdf"]
     assert [t.get_text().partition(":")[0] for t in fig.legends[0].texts] == ["0us", "50us", "100us", "500us"]
-    assert fig.axes[0].title.get_text() == "RTT, v7, nrules=1000\n" or "RTT, v7, nrules=1000" in fig.axes[0].get_title(
-        "left"
-    )
+    assert fig.axes[0].get_title("left") == "RTT, v7, nrules=1000"
+    assert any(text.endswith("50 pings a cell, 4 of 12 cells") for text in texts(fig))
     chosen = read_data(tmp_path / "s", {"nrules": ("10", "0"), "tx_usecs": ("50",)})
     fig = cdf.figures([chosen])["cdf"]
     assert [t.get_text().partition(":")[0] for t in fig.legends[0].texts] == ["nrules=0 50us", "nrules=10 50us"]
@@ -298,3 +297,117 @@ def test_a_name_that_the_font_lacks_costs_no_plot(tmp_path):
     run = write_run(tmp_path / "r", measured("v7 \u6771", [1000, 2000] * 10))
     made = list(plot(Wanted([run], ["cdf"], [], {}, None), tmp_path / "out", ["svg"]))
     assert [path.name for path in made] == ["cdf.svg"]
+
+
+SCENARIO = {"name": "mine", "duration": "10s", "host": {"name": "box"}}
+
+
+def test_below_a_title_stands_what_is_shown(tmp_path):
+    cells = {key: [values(key, rep) for rep in range(3)] for key in KEYS}
+    path = write_sweep(
+        tmp_path / "s",
+        cells,
+        hists=hists,
+        clock="real",
+        scenario=SCENARIO,
+        timing="poor",
+        others={"device.num_tx_queues": 6},
+    )
+    data = read_data(path, {"device.num_tx_queues": ("6",)})
+    made = "s, mine, real clock, host box, 10s, n = 3 repetitions a cell"
+    for fig in (
+        lines.figures(data, metrics_of(["pps"]))["lines-pps"],
+        heatmap.figures(data, metrics_of(["pps"]))["heatmap-pps"],
+        cdf.figures([data])["cdf"],
+    ):
+        said = [text.replace("\n", " ") for text in texts(fig)]
+        assert f"{made}, timing poor in 24 of 24, 150 pings a cell" in said
+        assert "device.num_tx_queues=6" in fig.axes[0].get_title("left")
+    fig = violins.figures(data)["violins"]
+    assert f"{made}, timing poor in 24 of 24" in texts(fig)
+    assert fig.axes[0].get_title("left") == "every completion, v7, device.num_tx_queues=6"
+
+
+def test_a_run_says_what_it_was_and_one_variant_is_in_the_title(tmp_path):
+    data = read_data(write_run(tmp_path / "r", measured("mine", [1000, 2000]), scenario=SCENARIO), {})
+    fig = violins.figures(data)["violins"]
+    assert fig.axes[0].get_title("left") == "every completion, mine"
+    assert "r, mine, real clock, host box, 10s, one run a variant" in texts(fig)
+
+
+def test_the_cdf_of_two_sweeps_says_of_each_what_it_is_and_takes_the_same_rules(tmp_path):
+    def one(name, rules, **changed):
+        keys = [Key("v7", n, tx) for n in rules for tx in (0.0, 50.0, 100.0, 500.0)]
+        scenario = {**SCENARIO, **changed}
+        return read_data(
+            write_sweep(tmp_path / name, {k: [values(k)] for k in keys}, hists=hists, scenario=scenario), {}
+        )
+
+    a, b = one("a", (0, 10, 1000)), one("b", (0, 10), duration="5s")
+    fig = drawn(cdf.figures([a, b]))["cdf"]
+    assert fig.axes[0].get_title("left") == "RTT, v7, nrules=10"
+    assert [t.get_text().partition(":")[0] for t in fig.legends[0].texts] == [
+        f"{side} {tx}us" for side in "AB" for tx in (0, 50, 100, 500)
+    ]
+    (source,) = [text for text in texts(fig) if text.startswith("A = ")]
+    assert source.splitlines() == [
+        "A = a, mine, virtual clock, host box, 10s, n = 1 repetition a cell, 50 pings a cell, 4 of 12 cells",
+        "B = b, mine, virtual clock, host box, 5s, n = 1 repetition a cell, 50 pings a cell, 4 of 8 cells",
+    ]
+    other = one("c", (7,))
+    fig = cdf.figures([one("d", (8,)), other])["cdf"]
+    assert [t.get_text().partition(":")[0] for t in fig.legends[0].texts][::4] == ["A nrules=8 0us", "B nrules=7 0us"]
+
+
+def test_the_cdf_of_a_sweep_has_the_medians_of_its_table(tmp_path):
+    rtts = histogram_of(np.array([16_750_000] * 5))
+    cells = {KEYS[0]: [{"rtt_p50_ms": 16.75}], KEYS[1]: [{}]}
+    data = read_data(write_sweep(tmp_path / "s", cells, hists=lambda _k, _r: {"rtt_ns": rtts}), {})
+    fig = cdf.figures([data])["cdf"]
+    assert [t.get_text() for t in fig.legends[0].texts] == ["0us: p50 16.8 ms, n=5", "50us: p50 16.8 ms, n=5"]
+
+
+def test_stock_is_a_thick_line(sweep, run):
+    def widths(path):
+        (ax,) = cdf.figures([read_data(path, {})])["cdf"].axes
+        return {artist.get_label().partition(":")[0]: artist.get_linewidth() for artist in ax.lines}
+
+    of_sweep = widths(sweep)
+    assert of_sweep["stock nrules=0"] > of_sweep["nrules=0 0us"]
+    of_run = widths(run)
+    assert of_run["stock"] > of_run["v7"]
+
+
+def test_what_has_one_value_is_a_line_and_n_is_that_of_completions(sweep):
+    fig = violins.figures(read_data(sweep, {}))["violins"]
+    limit, _interval, count = fig.axes
+    assert not limit.lines
+    assert [float(c.get_segments()[0][0, 1]) for c in limit.collections] == [216, 66, 116] * 2
+    assert len(count.lines) == 6
+    assert fig.axes[-1].get_xticklabels()[0].get_text() == "nrules=0\n0us\nn=90"
+
+
+def test_percentiles_in_violins_are_the_middle_of_their_bucket():
+    hist = histogram_of(np.array([5, 1000, 1003, 1007, 9000]))
+    assert [middle_percentile(hist, q) for q in (1, 50, 100)] == [5.0, 1003.5, 8960.0 + (9000 - 8960) / 2]
+    assert middle_percentile(histogram_of(np.array([], dtype=np.int64)), 50) is None
+
+
+def test_the_line_across_is_in_the_legend(sweep):
+    (ax,) = lines.figures(read_data(sweep, {}), metrics_of(["pps"]))["lines-pps"].axes
+    assert [t.get_text() for t in ax.get_legend().texts] == ["0", "1000", "stock,\nacross"]
+
+
+def test_ab_says_what_is_compared_and_in_which_settings_they_differ(tmp_path):
+    def side(name, **changed):
+        path = write_sweep(tmp_path / name, {KEYS[0]: [{"pps": 1e6}]}, scenario={**SCENARIO, **changed})
+        return read_side(path, metrics_of(["pps"]), {})
+
+    fig = ab.figures(compare_sides(side("a"), side("b", warmup="2s", duration="5s"), metrics_of(["pps"])))["ab-pps"]
+    (source,) = [text for text in texts(fig) if text.startswith("A = ")]
+    assert source.splitlines() == [
+        "A = a, mine, virtual clock, host box, 10s x 1 repetition",
+        "B = b, mine, virtual clock, host box, 5s x 1 repetition",
+        "settings that differ: duration 10s/5s",
+        "n = 1 and 1 repetitions",
+    ]

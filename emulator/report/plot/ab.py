@@ -17,6 +17,7 @@ from emulator.report.compare.differences import (
     Differences,
     DifferenceTable,
 )
+from emulator.report.compare.settings import differing_text
 from emulator.report.plot.data import Nothing
 from emulator.report.plot.style import BLACK, GREY, legend_below, new_figure, title
 
@@ -39,11 +40,11 @@ def figures(differences: Differences) -> dict[str, Figure]:
         shown = [cell for cell in table.cells if cell.relative_pct is not None]
         if not shown:
             continue
-        fig = new_figure(1.8 + 0.19 * max(len(shown), 3))
+        fig = new_figure(2.1 + 0.19 * max(len(shown), 3))
         ax = fig.add_subplot()
         draw(ax, table)
         legend_below(fig, ax, 4)
-        source = f"A = {differences.a.path.name}, B = {differences.b.path.name}; {_n(shown)}"
+        source = "\n".join([*_sources(differences), _n(shown)])
         title(ax, f"{table.metric.name}: B against A", source)
         made[f"ab-{table.metric.column}"] = fig
     if not made:
@@ -70,6 +71,15 @@ def draw(ax: Axes, table: DifferenceTable) -> None:
     ax.set_ylim(len(shown) - 0.4, -0.6)
     ax.set_xlabel("B - A, % of A, with its 95 % interval")
     ax.set_ylabel("cell")
+
+
+def _sources(differences: Differences) -> list[str]:
+    """Of each side what it is, and in which settings they differ."""
+    sides = {"A": differences.a, "B": differences.b}
+    made = {n: [text for text in (side.settings.line, side.settings.trouble) if text] for n, side in sides.items()}
+    lines = [", ".join([f"{name} = {side.path.name}", *made[name]]) for name, side in sides.items()]
+    differ = differing_text(differences.settings)
+    return [*lines, *([f"settings that differ: {differ}"] if differ else [])]
 
 
 def _kind(cell: Difference) -> str:

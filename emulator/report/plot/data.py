@@ -1,6 +1,6 @@
 """What plots are drawn from: the cells of a sweep, or the variants of a run."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +10,9 @@ from emulator.errors import UsageError
 from emulator.report.cells import CSV_FILE, STOCK, Cell, is_sweep, read_sweep
 from emulator.report.compare.metrics import Metric
 from emulator.report.compare.results import unique
+from emulator.report.compare.settings import UNKNOWN, Settings, fields_of_sweep, settings_of_run, settings_of_sweep
 from emulator.report.compare.where import Where, select
-from emulator.report.histogram import Hist
+from emulator.report.histogram import Hist, bucket_bounds
 from emulator.report.measurement import Floats
 from emulator.report.reference import Key, read_cells_csv, tx_text
 from emulator.report.runs import Run, is_run, read_run
@@ -33,6 +34,14 @@ class SweepData:
     cells: Mapping[Key, Cell]
     """empty for a `sweep.csv`"""
     notes: tuple[str, ...] = ()
+    settings: Settings = UNKNOWN
+
+    @property
+    def chosen(self) -> str:
+        """What else was swept and has one value in all cells: `device.num_tx_queues=6`."""
+        names = dict.fromkeys(name for cell in self.cells.values() for name in cell.others)
+        values = {n: {str(c.others[n]) for c in self.cells.values() if n in c.others} for n in names}
+        return ", ".join(f"{name}={one.pop()}" for name, one in values.items() if len(one) == 1)
 
     def spread(self, key: Key, metric: Metric) -> tuple[float, float] | None:
         """Smallest and largest repetition, in the shown unit; None with fewer than two."""
@@ -42,16 +51,19 @@ class SweepData:
     @property
     def source(self) -> str:
         """Where it comes from, with its n, for below a title."""
-        parts = [self.path.name or str(self.path.resolve())]
-        if not self.cells:
-            return f"{parts[0]}, one number a cell"
-        clocks = {r["summary"]["clock"] for cell in self.cells.values() for r in cell.ok if "clock" in r["summary"]}
-        parts += [f"{' and '.join(sorted(clocks))} clock"] if clocks else []
-        repetitions = _range([len(cell.ok) for cell in self.cells.values()])
-        parts.append(f"n = {repetitions} repetition{'' if repetitions == '1' else 's'} a cell")
         pings = [int(n) for cell in self.cells.values() if (n := cell.values["n"]) is not None]
-        parts += [f"{_range(pings)} pings a cell"] if pings else []
-        return ", ".join(parts)
+        return f"{self.origin}{f', {_range(pings)} pings a cell' if pings else ''}"
+
+    @property
+    def origin(self) -> str:
+        """The same without its pings, for what has nothing to do with them."""
+        name = _name(self.path)
+        if not self.cells:
+            return f"{name}, one number a cell"
+        repetitions = _range([len(cell.ok) for cell in self.cells.values()])
+        n = f"n = {repetitions} repetition{'' if repetitions == '1' else 's'} a cell"
+        trouble = [self.settings.trouble] if self.settings.trouble else []
+        return ", ".join([name, *self.settings.said, n, *trouble])
 
 
 @dataclass(frozen=True)
@@ -68,32 +80,42 @@ class RunData:
     @property
     def source(self) -> str:
         """Where it comes from, for below a title."""
-        clock = self.run.variants[0].summary["clock"]
-        return f"{self.path.name or self.path.resolve().name}, {clock} clock, one run a variant"
+        settings = settings_of_run(self.run)
+        trouble = [settings.trouble] if settings.trouble else []
+        return ", ".join([_name(self.path), *settings.said, "one run a variant", *trouble])
+
+    @property
+    def origin(self) -> str:
+        """The same, as a sweep has it."""
+        return self.source
 
 
 Data = SweepData | RunData
 
 
-def read_data(path: Path, where: Where) -> Data:
-    """Read a result; UsageError of one line if it is none."""
+def read_data(path: Path, where: Where, elsewhere: Sequence[str] = ()) -> Data:
+    """Read a result; UsageError of one line if it is none.
+
+    elsewhere: names of `where` that published figures know.
+    """
     if path.name == CSV_FILE and is_sweep(path.parent):
         path = path.parent
     if is_sweep(path):
         sweep = read_sweep(path)
-        cells = unique(select(sweep.cells, where, str(path)), str(path))
+        selected = select(sweep.cells, where, str(path), fields_of_sweep(sweep), elsewhere)
+        cells = unique(selected, str(path))
         values = {
             key: {column: float(value) for column, value in cell.values.items() if value is not None}
             for key, cell in cells.items()
         }
-        return SweepData(path, values, cells, sweep.notes)
-    if where:
-        raise UsageError(f"{path}: --where wants a sweep's directory")
+        return SweepData(path, values, cells, sweep.notes, settings_of_sweep(sweep, selected))
     if is_run(path):
+        if where:
+            raise UsageError(f"{path}: --where wants a sweep")
         return RunData(read_run(path))
     if path.is_dir():
         raise UsageError(f"{path}: is not the directory of a run's or a sweep's results")
-    table = read_cells_csv(path, zeros=True)
+    table = read_cells_csv(path, where, zeros=True, elsewhere=elsewhere)
     rows = {key: {column: figure.value for column, figure in row.items()} for key, row in table.cells.items()}
     return SweepData(path, rows, {}, table.notes)
 
@@ -144,28 +166,47 @@ def _grid(metric: Metric, variant: str, beside: Sequence[str], values: Mapping[K
     )
 
 
-def chosen(data: SweepData, names: Sequence[str]) -> tuple[str, dict[str, Cell]]:
-    """(what they have in common, cells by what tells them apart): few enough to be drawn beside each other.
+def few(results: Sequence[SweepData], names: Sequence[str]) -> list[dict[Key, Cell]]:
+    """The cells of which curves or violins are drawn; Nothing when a result has none with one of these distributions.
 
-    All cells that have one of these distributions if they are few; otherwise those of the largest rules count.
+    All cells that have one if they are few in each result; otherwise those of the largest rules count that all results
+    have, evenly thinned out.
     """
+    found = [_with_distribution(data, names) for data in results]
+    if max(map(len, found), default=0) > MOST_CURVES:
+        shared = set.intersection(*({key.nrules or 0 for key in cells} for cells in found))
+        found = [_of_rules(cells, max(shared or {key.nrules or 0 for key in cells})) for cells in found]
+    return [_thinned(cells) for cells in found]
+
+
+def _with_distribution(data: SweepData, names: Sequence[str]) -> dict[Key, Cell]:
     if not data.cells:
         raise Nothing("a sweep.csv has no distributions; give the sweep's directory")
     cells = {k: c for k, c in data.cells.items() if any(c.histogram(name) is not None for name in names)}
     if not cells:
         raise Nothing(f"no cell has a distribution of {' or '.join(names)}")
-    if len(cells) > MOST_CURVES:
-        most = max(key.nrules or 0 for key in cells)
-        cells = {key: cell for key, cell in cells.items() if (key.nrules or 0) == most}
-    if len(cells) > MOST_CURVES:
-        picked = np.linspace(0, len(cells) - 1, MOST_CURVES).round().astype(int)
-        cells = {key: cells[key] for i, key in enumerate(list(cells)) if i in picked}
-    same_rules = len({key.nrules for key in cells}) == 1
-    same_variant = len({key.variant for key in cells} - {STOCK}) == 1
-    common = [f"nrules={next(iter(cells)).nrules}"] if same_rules else []
-    common = [*({key.variant for key in cells} - {STOCK}), *common] if same_variant else common
-    labels = {key: _short(key, same_rules=same_rules, same_variant=same_variant) for key in cells}
-    return ", ".join(common), {labels[key]: cell for key, cell in cells.items()}
+    return cells
+
+
+def _of_rules(cells: Mapping[Key, Cell], nrules: int) -> dict[Key, Cell]:
+    return {key: cell for key, cell in cells.items() if (key.nrules or 0) == nrules}
+
+
+def _thinned(cells: dict[Key, Cell]) -> dict[Key, Cell]:
+    if len(cells) <= MOST_CURVES:
+        return cells
+    picked = np.linspace(0, len(cells) - 1, MOST_CURVES).round().astype(int)
+    return {key: cells[key] for i, key in enumerate(list(cells)) if i in picked}
+
+
+def labels(keys: Iterable[Key]) -> tuple[str, dict[Key, str]]:
+    """(what all of these cells have in common, what tells them apart)."""
+    together = list(dict.fromkeys(keys))
+    same_rules = len({key.nrules for key in together}) == 1
+    same_variant = len({key.variant for key in together} - {STOCK}) == 1
+    common = [f"nrules={together[0].nrules}"] if same_rules else []
+    common = [*({key.variant for key in together} - {STOCK}), *common] if same_variant else common
+    return ", ".join(common), {k: _short(k, same_rules=same_rules, same_variant=same_variant) for k in together}
 
 
 def _short(key: Key, *, same_rules: bool, same_variant: bool) -> str:
@@ -179,8 +220,6 @@ def cumulative(hist: Hist) -> tuple[Floats, Floats]:
 
     A whole number v is taken to lie between v - 0.5 and v + 0.5; no edge lies beyond the smallest and largest value.
     """
-    from emulator.report.histogram import bucket_bounds
-
     filled = np.flatnonzero(hist.counts)
     bounds = np.array([bucket_bounds(int(i)) for i in filled], dtype=np.float64)
     low, high = np.maximum(bounds[:, 0], hist.min) - 0.5, np.minimum(bounds[:, 1], hist.max) + 0.5
@@ -188,6 +227,20 @@ def cumulative(hist: Hist) -> tuple[Floats, Floats]:
     edges = np.column_stack([low, high]).ravel()
     at = np.column_stack([np.concatenate([[0.0], shares[:-1]]), shares]).ravel()
     return edges, at
+
+
+def middle_percentile(hist: Hist, q: float) -> float | None:
+    """The middle of the bucket in which a percentile lies; exact below 128."""
+    highest = hist.percentile(q)
+    if highest is None:
+        return None
+    index = int(np.searchsorted(np.cumsum(hist.counts), max(1, np.ceil(q * hist.counts.sum() / 100))))
+    low, high = bucket_bounds(index)
+    return (max(low, hist.min) + min(high, hist.max)) / 2
+
+
+def _name(path: Path) -> str:
+    return path.name or path.resolve().name
 
 
 def _range(numbers: Sequence[int]) -> str:

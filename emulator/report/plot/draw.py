@@ -18,6 +18,7 @@ from emulator.report.plot import ab, cdf, heatmap, lines, published, series, vio
 from emulator.report.plot.data import Data, Nothing, RunData, SweepData, read_data
 from emulator.report.plot.style import styled
 from emulator.report.reference import CellTable
+from emulator.report.rundir import safe_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,6 +39,8 @@ class Wanted:
     """metrics; empty: those that the list posts"""
     where: Where
     reference: CellTable | None
+    elsewhere: Sequence[str] = ()
+    """names of `where` that choose among the published figures alone"""
 
 
 def plot(wanted: Wanted, out: Path, formats: Sequence[str]) -> Iterator[Path | str]:
@@ -45,14 +48,15 @@ def plot(wanted: Wanted, out: Path, formats: Sequence[str]) -> Iterator[Path | s
 
     UsageError for what is no result or has nothing of a kind that was asked for; CannotRun when it cannot be written.
     """
-    results = [read_data(path, wanted.where) for path in wanted.results]
+    results = [read_data(path, wanted.where, wanted.elsewhere) for path in wanted.results]
+    suffix = _chosen(wanted)
     with styled():
         for name, made in _make(wanted, results):
             if isinstance(made, str):
                 yield f"{name}: nothing to plot: {made}"
                 continue
             for form in formats:
-                yield _write(out / f"{name}.{form}", encoded(made, form))
+                yield _write(out / f"{name}{suffix}.{form}", encoded(made, form))
 
 
 def _make(wanted: Wanted, results: Sequence[Data]) -> Iterator[tuple[str, Figure | str]]:
@@ -67,6 +71,15 @@ def _make(wanted: Wanted, results: Sequence[Data]) -> Iterator[tuple[str, Figure
             if wanted.kinds:
                 raise UsageError(f"nothing to plot for '{kind}': {reason}") from None
             yield kind, str(reason)
+
+
+def _chosen(wanted: Wanted) -> str:
+    """What `--where` chose, for the names of files: `-num_tx_queues-6`."""
+    return "".join(
+        f"-{safe_name('-'.join([name.rpartition('.')[2], *values]))}"
+        for name, values in wanted.where.items()
+        if name not in wanted.elsewhere
+    )
 
 
 def encoded(figure: Figure, form: str) -> bytes:

@@ -14,7 +14,7 @@ import numpy as np
 from emulator.report.compare.metrics import Metric
 from emulator.report.figures import sig
 from emulator.report.plot.data import Grid, SweepData, grids
-from emulator.report.plot.style import GREY, new_figure, title
+from emulator.report.plot.style import GREY, named, new_figure, title
 from emulator.report.reference import Key
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def figures(data: SweepData, metrics: Sequence[Metric]) -> dict[str, Figure]:
             fig = new_figure(1.7 + 0.38 * len(grid.rules))
             ax = fig.add_subplot()
             draw(ax, grid)
-            title(ax, f"{metric.title}{f', {grid.variant}' if grid.variant else ''}", data.source)
+            title(ax, named(metric.title, grid.variant, data.chosen), data.source)
             made[f"heatmap-{f'{grid.variant}-' if len(found) > 1 else ''}{metric.column}"] = fig
     return made
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from emulator.report.compare.metrics import Metric
 from emulator.report.plot.data import Grid, SweepData, grids
-from emulator.report.plot.style import LIGHT, log_if_wide, look, new_figure, title
+from emulator.report.plot.style import LIGHT, log_if_wide, look, named, new_figure, title
 from emulator.report.reference import Key
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def figures(data: SweepData, metrics: Sequence[Metric]) -> dict[str, Figure]:
             fig = new_figure(4.4)
             ax = fig.add_subplot()
             draw(ax, grid, data)
-            title(ax, f"{metric.name} by tx-usecs{f', {grid.variant}' if grid.variant else ''}", data.source)
+            title(ax, named(f"{metric.name} by tx-usecs", grid.variant, data.chosen), data.source)
             made[f"lines-{f'{grid.variant}-' if len(found) > 1 else ''}{metric.column}"] = fig
     return made
 
@@ -58,6 +58,8 @@ def draw(ax: Axes, grid: Grid, data: SweepData, *, hollow: bool = False) -> None
             spread = data.spread(key, grid.metric)
             if spread is not None:
                 ax.vlines(px, *spread, color=style.colour, linewidth=2.4, alpha=0.45, zorder=1.5)
+    if grid.beside and grid.tx_usecs:
+        ax.plot([], [], color=LIGHT, linewidth=0.7, label=f"{', '.join(grid.beside)},\nacross")
     dress(ax, grid)
 
 

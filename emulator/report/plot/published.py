@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from emulator.report.compare.metrics import Metric
 from emulator.report.plot import lines
 from emulator.report.plot.data import Grid, Nothing, SweepData, grids
-from emulator.report.plot.style import BLACK, GREY, log_if_wide, look, new_figure, title
+from emulator.report.plot.style import BLACK, GREY, log_if_wide, look, named, new_figure, title
 from emulator.report.reference import CellTable, Key
 from emulator.report.reference import Figure as Published
 
@@ -36,7 +36,7 @@ def figures(data: SweepData, reference: CellTable, metrics: Sequence[Metric]) ->
             upper.legend(title="rules", loc="center left", bbox_to_anchor=(1.0, 0.3), handlelength=3.6)
             draw_errors(lower, grid, reference)
             source = f"{data.source}; hollow marks: {reference.path.name}, n = {len(_of(grid, reference))} figures"
-            title(upper, f"{metric.name}, published over measured{f', {grid.variant}' if grid.variant else ''}", source)
+            title(upper, named(f"{metric.name}, published over measured", grid.variant, data.chosen), source)
             made[f"reference-{f'{grid.variant}-' if len(found) > 1 else ''}{metric.column}"] = fig
     if not made:
         raise Nothing(f"{reference.path} has no figure for any cell of the result")

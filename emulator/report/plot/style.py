@@ -5,6 +5,7 @@ The colours are of the Okabe-Ito palette, which colour-blind readers can tell ap
 
 from __future__ import annotations
 
+import textwrap
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ _HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++")
 _FILLS = ("#f4f4f4", "#d4d4d4", "#b4b4b4", "#e4e4e4", "#c4c4c4")
 WIDTH_IN = 7.2
 DPI = 144
+_SOURCE_CHARS, _SOURCE_LINE_PT = 100, 9.2  # of a line below a title, as wide as the figure
 
 _RC: dict[str, Any] = {
     "svg.hashsalt": "veth-emulator",
@@ -54,6 +56,7 @@ class Look(NamedTuple):
     marker: str
     hatch: str
     fill: str
+    width: float = 1.4
 
 
 def look(i: int) -> Look:
@@ -88,9 +91,16 @@ def new_figure(height_in: float, width_in: float = WIDTH_IN) -> Figure:
 
 
 def title(ax: Axes, what: str, source: str) -> None:
-    """What is shown, and below it in small where it comes from and how many samples it has."""
-    ax.set_title(f"{what}\n", loc="left", fontweight="bold")
+    """What is shown, and below it in small where it comes from and how many samples it has, in lines that fit."""
+    lines = [line for part in source.split("\n") for line in textwrap.wrap(part, _SOURCE_CHARS, break_on_hyphens=False)]
+    source = "\n".join(lines)
+    ax.set_title(what, loc="left", fontweight="bold", pad=7 + _SOURCE_LINE_PT * len(lines))
     ax.annotate(source, (0, 1), (0, 5), xycoords="axes fraction", textcoords="offset points", fontsize=7.5, color=GREY)
+
+
+def named(what: str, *more: str) -> str:
+    """A title with what there is to add, with commas between."""
+    return ", ".join(part for part in (what, *more) if part)
 
 
 def legend_below(fig: Figure, ax: Axes, columns: int) -> None:

@@ -1,8 +1,8 @@
-"""Limit, interval and count of completions as violins, from the exact histograms of every completion.
+"""Limit, interval and count of completions as violins, from the histograms of every completion.
 
-The outline is the histogram itself, in bins as wide as a pixel or two, not a smoothed guess: what swings between two
-values shows two bulges. All are equally wide at their widest. Dot: median; bar: 5 % to 95 %.
-The axis need not begin at 0.
+The histograms are exact below 128 and within 1.6 % above. The outline is the histogram itself, in bins as wide as a
+pixel or two, not a smoothed guess: what swings between two values shows two bulges. All are equally wide at their
+widest. Dot: median; bar: 5 % to 95 %. What has one value is a line. The axis need not begin at 0.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from emulator.report.histogram import Hist
 from emulator.report.measurement import Floats
-from emulator.report.plot.data import Data, Nothing, RunData, chosen, cumulative
+from emulator.report.plot.data import Data, Nothing, RunData, cumulative, few, labels, middle_percentile
 from emulator.report.plot.style import BLACK, log_if_wide, look, new_figure, title
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def figures(data: Data) -> dict[str, Figure]:
     axes[-1].set_xlabel(
         "tx-usecs, and n completions" if not isinstance(data, RunData) else "variant, and n completions"
     )
-    title(axes[0], f"every completion{f', {common}' if common else ''}", data.source)
+    title(axes[0], f"every completion{f', {common}' if common else ''}", data.origin)
     return {"violins": fig}
 
 
@@ -78,6 +78,9 @@ def draw(ax: Axes, hists: Mapping[str, Hist | None], divisor: float) -> None:
 
 
 def _violin(ax: Axes, x: int, hist: Hist, divisor: float, *, log: bool) -> None:
+    if hist.min == hist.max:
+        ax.hlines(hist.min / divisor, x - _HALF_WIDTH, x + _HALF_WIDTH, color=BLACK, linewidth=2)
+        return
     edges, shares = outline(hist, log=log)
     density = shares / np.diff(np.log(edges) if log else edges)
     half = _HALF_WIDTH * np.concatenate([density, density[-1:]]) / density.max()
@@ -86,7 +89,7 @@ def _violin(ax: Axes, x: int, hist: Hist, divisor: float, *, log: bool) -> None:
         edges / divisor, x - half, x + half, step="post", facecolor=style.fill, edgecolor=BLACK, linewidth=0.7,
         hatch=style.hatch,
     )  # fmt: skip
-    p5, p50, p95 = (float(hist.percentile(q) or 0) / divisor for q in (5, 50, 95))
+    p5, p50, p95 = ((middle_percentile(hist, q) or 0.0) / divisor for q in (5, 50, 95))
     ax.vlines(x, p5, p95, color=BLACK, linewidth=2)
     ax.plot([x], [p50], marker="o", color=BLACK, markerfacecolor="white", markersize=5.5, linestyle="none")
 
@@ -111,13 +114,16 @@ def _groups(data: Data) -> tuple[str, dict[str, dict[str, Hist]]]:
     names = [name for name, _label, _divisor in PANELS]
     if isinstance(data, RunData):
         found = {v.name: {n: h for n in names if (h := v.histograms[n]) is not None} for v in data.run.variants}
-        return "", {name: group for name, group in found.items() if group}
-    common, cells = chosen(data, names)
+        groups = {name: group for name, group in found.items() if group}
+        return (next(iter(groups)) if len(groups) == 1 else ""), groups
+    (cells,) = few([data], names)
+    common, called = labels(cells)
+    common = ", ".join(part for part in (common, data.chosen) if part)
     return common, {
-        label: {n: h for n in names if (h := cell.histogram(n)) is not None} for label, cell in cells.items()
+        called[key]: {n: h for n in names if (h := cell.histogram(n)) is not None} for key, cell in cells.items()
     }
 
 
 def _n(group: Mapping[str, Hist]) -> str:
-    counts = [hist.n for hist in group.values()]
-    return str(max(counts, default=0))
+    """Completions; the times between them are one fewer on each queue."""
+    return str((group.get("count") or max(group.values(), key=lambda hist: hist.n)).n)
