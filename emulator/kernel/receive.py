@@ -79,7 +79,7 @@ def gro_deliver_step(net, cpu, dev, gro):
     if gro.paid != 0:
         gro.paid = 0
         netif_receive_skb(net, cpu, dev, gro_next(net, gro))
-        if gro.flushing.head == 0 or cpu.run_q != 0:
+        if gro.flushing.head == 0 or cpu.run_q != 0:  # a reply that became a qdisc run goes first
             return
     gro.paid = 1
     charge_about(cpu, cpu.costs.stack_rx + nf_hook(net, dev, gro.flushing.head))
@@ -115,6 +115,8 @@ def _verify(flow, seq, length, intact):
         flow.duplicates += 1
     else:
         flow.reordered += 1
+        if ahead > -64:
+            flow.window |= 1 << -ahead
     if not intact:
         flow.corrupt += 1
     flow.received_bytes += length

@@ -38,6 +38,7 @@ def deliver():
         ([1, 2, 2], 1, 0),
         ([1, 2, 3, 1], 1, 0),
         ([1, 3, 2], 0, 1),
+        ([1, 3, 2, 2], 1, 1),
         ([2, 1], 0, 1),
         ([*range(1, 65), 1], 1, 0),  # the window's edge
         ([*range(1, 66), 1], 0, 1),  # beyond it a duplicate looks like a reordered packet
