@@ -166,7 +166,9 @@ def plan_differences(kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> list
     if kept.get("sources") != wanted.get("sources"):
         different.append("it was made by other sources of the emulator")
     pairs = list(_differences(kept.get("scenario"), wanted.get("scenario"), ""))
-    different += [f"{path} was {_short(old)}, is {_short(new)}" for path, old, new in pairs[:_DIFFERENCES_SHOWN]]
+    different += [
+        f"{path or 'the scenario'} was {_short(old)}, is {_short(new)}" for path, old, new in pairs[:_DIFFERENCES_SHOWN]
+    ]
     if len(pairs) > _DIFFERENCES_SHOWN:
         different.append(f"and {len(pairs) - _DIFFERENCES_SHOWN} more")
     if not different and any(kept.get(key) != wanted.get(key) for key in _DECIDE):

@@ -41,6 +41,14 @@ ping: {interval: 20ms}
 sweep: {fields: {duration: [50ms, 51ms, 20min], device.bql.tx_usecs: [0us, 100us]}}
 """
 SHORT_CELLS = 4
+MANY = """
+name: many
+clock: virtual
+duration: 2ms
+warmup: 1ms
+host: {stack_rx: 568ns, skb_build: 200ns, qdisc_enqueue: 100ns, netfilter_rule: 1ns}
+sweep: {fields: {device.bql.variant: [v7], netfilter.rules: [0, 1, 2, 3, 4, 5, 6, 7]}, repetitions: 10}
+"""
 
 
 def lines(path):
@@ -240,3 +248,12 @@ def test_an_identical_cell_comes_of_the_function_alone(compiled):
     assert first.pop("run") != second.pop("run")
     assert first == second
     assert first["status"] == "ok"
+
+
+def test_too_few_files_for_all_workers_is_no_reason_to_stop(launch, tmp_path):
+    """A worker that cannot be started is done without."""
+    few_files = ["bash", "-c", 'ulimit -n 64; exec "$@"', "bash"]
+    run = launch(MANY, "--out", str(tmp_path / "out"), "--workers", "60", verb="sweep", before=few_files)
+    assert run.wait() == 0, run.err()
+    assert len(records(tmp_path / "out")) == 80
+    assert "Traceback" not in run.err()

@@ -57,7 +57,8 @@ def sweep_command(plan: Plan, request: SweepRequest) -> int:
             for note in notes:
                 print(f"{note} (warning)", file=sys.stderr)
             cells = plan.to_run(list(directory.records))
-            print(plan.text(cells), end="", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):  # nobody reads it: no reason to measure nothing
+                print(plan.text(cells), end="", file=sys.stderr, flush=True)
             if cells:
                 with compiling.compiling() as announce:
                     ensure_compiled(announce, compiling.waiting)

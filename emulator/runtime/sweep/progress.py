@@ -32,8 +32,7 @@ class SweepProgress:
             self._show(done, left)
         elif done == self._total or time.monotonic() - self._last_line >= _LINE_EVERY_S:
             self._last_line = time.monotonic()
-            measured = "failed" if failed or record["row"]["pps"] is None else throughput(record["row"]["pps"]) + " pps"
-            self._say(f"{done} of {self._total} cells, {left} (last: {record['cell']}, {measured})")
+            self._say(f"{done} of {self._total} cells, {left} (last: {record['cell']}, {_outcome(record)})")
 
     def begin(self, done: int, left_s: float) -> None:
         """Cells are about to run."""
@@ -70,3 +69,10 @@ class SweepProgress:
                 self._bar.console.print(line, markup=False, highlight=False)
             else:
                 print(line, file=self._stream, flush=True)
+
+
+def _outcome(record: Record) -> str:
+    if record["status"] != "ok":
+        return "failed"
+    pps = record["row"]["pps"]
+    return "ok" if pps is None else f"{throughput(pps)} pps"

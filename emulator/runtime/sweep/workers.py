@@ -19,13 +19,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from emulator.errors import ExitCode
+from emulator.errors import AgentFailure, CannotRun, ExitCode
 from emulator.report.cells import Record, record_line
 from emulator.runtime.processes import fork_server_end, start_process
 from emulator.runtime.rundir import process_start_time
@@ -35,6 +37,8 @@ from emulator.scenario.matrix import PlannedCell
 
 _LOOK_S = 0.1
 _EXIT_S = 5.0
+_START_TRIES = 3
+_OWN_FILES, _FILES_A_WORKER = 40, 4
 
 
 def run_in_workers(
@@ -42,14 +46,23 @@ def run_in_workers(
 ) -> Generator[Record, None, None]:
     """Records of the cells as they finish. Once ``interrupted``, what is unfinished is dropped and the iterator ends.
 
-    Raises AgentFailure when no worker can be started.
+    A worker that cannot be started is done without, if there are others. Raises CannotRun when there is none.
     """
     waiting = deque(asdict(cell) for cell in cells)
     pool: list[_Worker] = []
+    workers = min(workers, _affordable())
+    in_vain = 0
     try:
         while (waiting or any(worker.busy for worker in pool)) and not interrupted():
             while waiting and len(pool) < workers:
-                pool.append(_Worker(interrupted))
+                try:
+                    pool.append(_Worker(interrupted))
+                except AgentFailure as failure:
+                    in_vain += 1
+                    if not pool and in_vain == _START_TRIES:
+                        hint = "give fewer --workers, or raise the limits of files and processes (ulimit -n, -u)"
+                        raise CannotRun(f"{failure}; {hint}") from None
+                    workers = max(1, len(pool))
             for worker in pool:
                 if waiting and not worker.busy:
                     worker.give(waiting.popleft())
@@ -63,6 +76,12 @@ def run_in_workers(
     finally:
         for worker in pool:
             worker.end()
+
+
+def _affordable() -> int:
+    """How many workers the limit of open files allows; the fork server dies of one too many."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if files == resource.RLIM_INFINITY else max(1, (files - _OWN_FILES) // _FILES_A_WORKER)
 
 
 def work(connection: Any, launcher_pid: int, launcher_start: int) -> None:
