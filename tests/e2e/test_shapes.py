@@ -9,8 +9,8 @@ pytestmark = pytest.mark.timeout(170)
 BASE = """
 name: shapes
 host: none
-duration: 300ms
-warmup: 100ms
+duration: 200ms
+warmup: 50ms
 netfilter: {rules: 2600, mode: burn, rule_cost: 7.7ns}
 device: {bql: {variant: v7, tx_usecs: 100us}}
 flood: {packet: 64B, rate: max}

@@ -245,7 +245,7 @@ def test_an_identical_cell_comes_of_the_function_alone(compiled):
     fields = ["sweep.fields.netfilter.rules=[100]", "sweep.fields.device.bql.tx_usecs=[1us]"]
     cell, _stock = expand(load_scenario(path, ["duration=20ms", "warmup=5ms", *fields])).cells
     first, second = run_cell(asdict(cell)), run_cell(asdict(cell))
-    assert first.pop("run") != second.pop("run")
+    assert first.pop("run").keys() == second.pop("run").keys()
     assert first == second
     assert first["status"] == "ok"
 

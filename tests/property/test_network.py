@@ -85,7 +85,7 @@ def stuck_queues(network):
 
 @pytest.mark.parametrize("part", range(4))
 def test_identities_hold_at_any_moment_and_nothing_stays_stuck(part):
-    @settings(max_examples=200)
+    @settings(max_examples=80)
     @given(
         scenario=scenarios(),
         seed=st.integers(0, 2**31 - 1).map(lambda seed: seed ^ part),
