@@ -5,21 +5,15 @@ Two ways to run it, both deterministic. :meth:`Network.run` always steps the age
 :meth:`Network.receive`.
 """
 
-import mmap
-from pathlib import Path
-
-from emulator.agents.flood import flood_step
-from emulator.agents.prober import probe_due_ns, prober_step
-from emulator.agents.watchdog import watchdog_step
-from emulator.agents.words import ROLE_FLOOD, ROLE_NAPI, ROLE_PING
+from emulator.agents.prober import probe_due_ns
+from emulator.agents.words import ROLE_FLOOD, ROLE_PING
 from emulator.kernel.jit import kernel
-from emulator.kernel.threaded import napi_threaded_step
 from emulator.runtime import measure, walk
 from emulator.runtime.build import RECEIVER, SENDER, build
 from emulator.runtime.clocksource import ClockParams
-from emulator.runtime.layout import SEGMENT
 from emulator.runtime.placement import place
 from emulator.runtime.segment import Segment
+from emulator.runtime.virtual_steps import agent_step
 from emulator.scenario.model import Scenario
 
 START_NS = 1_000_000_000_000
@@ -28,25 +22,10 @@ _FOR_EVER = 1 << 62
 
 
 @kernel
-def step_agent(net, agents, index):
-    """One step of an agent; False when it had nothing to do."""
-    words = agents[index]
-    cpu = net.cpus[words.cpu]
-    if words.role == ROLE_NAPI:
-        dev = net.devs[words.dev]
-        return napi_threaded_step(net, cpu, dev, dev.rq[words.queue])
-    if words.role == ROLE_FLOOD:
-        return flood_step(net, cpu, words)
-    if words.role == ROLE_PING:
-        return prober_step(net, cpu, words)
-    return watchdog_step(net, cpu, words)
-
-
-@kernel
 def steps_of(nets, agents, index, count):
     """Up to ``count`` steps of one agent; how many did something."""
     for done in range(count):
-        if not step_agent(nets[0], agents, index):
+        if not agent_step(nets[0], nets[0].cpus[agents[index].cpu], agents[index]):
             return done
     return count
 
@@ -64,7 +43,7 @@ def run_until(nets, agents, count, until_ns, step_ns, idle_ns):
         if who < 0 or net.cpus[who].now_ns >= until_ns:
             return steps
         cpu = net.cpus[who]
-        if step_agent(net, agents, who):
+        if agent_step(net, cpu, agents[who]):
             cpu.now_ns += step_ns
             steps += 1
         else:
@@ -102,7 +81,7 @@ def run_shuffled(nets, agents, count, steps, seed, burst, pace_ns):
         cpu = net.cpus[who]
         cpu.now_ns = max(cpu.now_ns, now)
         for _ in range(length):
-            if not step_agent(net, agents, who):
+            if not agent_step(net, cpu, agents[who]):
                 break
     return x
 
@@ -114,7 +93,7 @@ class Network:
         scenario.setdefault("flood", {})
         self.scenario = Scenario.model_validate(scenario)
         self.seats = place(self.scenario, [0, 1, 2, 3])
-        self.segment = Segment(Path("private"), mmap.mmap(-1, SEGMENT.itemsize))
+        self.segment = Segment.private()
         build(self.segment, self.scenario, self.seats, ClockParams(0, START_NS, 0))
         self.nets, self.agents = self.segment.nets, self.segment.agents
         self.raw = self.nets[0]

@@ -217,7 +217,7 @@ def dice(cpu, sides):
 def wakeup_ns(cpu, latency_ns):
     """What waking a thread takes this time: mostly less than the latency, now and then up to twice, on average as long.
 
-    Half of it, and thrice that times the square of an even number below one.
+    Half of it, and thrice that times the square of a number that is evenly spread between 0 and 1.
     """
     number = dice(cpu, 1024)
     return latency_ns // 2 + 3 * latency_ns * number * number // (2 << 20)

@@ -15,19 +15,16 @@ Who runs: the CPU that enqueued, or the CPU that woke the queue (its NET_TX soft
 two at once for a qdisc with a lock (``running``, under root_lock); for NOLOCK (pfifo_fast) the seqlock and the MISSED
 bit.
 
-Bulk dequeue, the reason why num_tx_queues matters: a root qdisc on a device with several *allocated* transmit queues
-lacks ONETXQUEUE. It is dequeued without looking at the stop bits, up to 1 + 8 packets at a time and whatever BQL says;
-a stopped queue then sends them all to gso_skb. With ONETXQUEUE a stopped queue is left alone and a bulk stays within
-dql_avail.
+What a dequeue takes at once, and where a refused packet waits: dequeue.py.
 
 Identity: enqueued == sent + dropped + qlen, where qlen includes gso_skb and bad_txq; requeues change nothing in it.
 
 Upstream: net/core/dev.c (__dev_queue_xmit, __dev_xmit_skb, dev_hard_start_xmit, net_tx_action), net/sched/sch_generic.c
-(dequeue_skb, try_bulk_dequeue_skb*, sch_direct_xmit, dev_requeue_skb, __qdisc_run).
+(sch_direct_xmit, __qdisc_run).
 """
 
 from emulator.kernel.clock import DEV_READY, QDISC_BURST_DROP, QUEUE_PURGE, charge
-from emulator.kernel.dql import dql_avail
+from emulator.kernel.dequeue import dequeue_skb, dev_requeue_skb
 from emulator.kernel.jit import kernel
 from emulator.kernel.memory import (
     READ_ONCE,
@@ -37,7 +34,6 @@ from emulator.kernel.memory import (
     cmpxchg_unless_alone,
     set_bit,
     smp_mb,
-    smp_mb_after_atomic,
     smp_mb_before_atomic,
     spin_lock,
     spin_trylock,
@@ -62,18 +58,13 @@ from emulator.kernel.qdisc.base import (
     QDISC_STATE_SCHED,
     TCQ_F_CAN_BYPASS,
     TCQ_F_NOLOCK,
-    TCQ_F_ONETXQUEUE,
-    list_append,
-    list_pop,
     qdisc_bstats_update,
 )
-from emulator.kernel.qdisc.ops import qdisc_dequeue, qdisc_enqueue
+from emulator.kernel.qdisc.ops import qdisc_enqueue
 from emulator.kernel.skb import kfree_skb
-from emulator.kernel.trace import QDISC_DEQUEUE, REQUEUE, trace_packet
 from emulator.kernel.veth import NETDEV_TX_OK, veth_xmit
 
 DEV_TX_WEIGHT = 64  # packets a qdisc run may move
-SLOW_BULK = 8  # further packets of one dequeue without ONETXQUEUE
 QDISC_MAX_BURST = 1000  # packets that may wait on a defer_list
 ENETDOWN = 100
 
@@ -240,7 +231,7 @@ def qdisc_run_step(net, cpu):
         spin_lock(net, cpu, q.root_lock)
         _qdisc_restart_locked(net, cpu, dev, q)
         return
-    skb = _dequeue_skb(net, cpu, dev, q)
+    skb = dequeue_skb(net, cpu, dev, q)
     if skb == 0:
         _run_end(net, cpu, q)
     else:
@@ -262,7 +253,7 @@ def _qdisc_run_locked(net, cpu, dev, q, index):
 @kernel
 def _qdisc_restart_locked(net, cpu, dev, q):
     """Dequeue under root_lock, release it, transmit; without a packet the run ends."""
-    skb = _dequeue_skb(net, cpu, dev, q)
+    skb = dequeue_skb(net, cpu, dev, q)
     if skb == 0:
         _run_end(net, cpu, q)
         spin_unlock(q.root_lock)
@@ -292,7 +283,7 @@ def sch_direct_xmit(net, cpu, dev, q, txq, skb, count):
     nolock = q.flags & TCQ_F_NOLOCK != 0
     if left != 0:
         spin_lock(net, cpu, q.root_lock)
-        _dev_requeue_skb(net, cpu, q, left, nolock)
+        dev_requeue_skb(net, cpu, q, left, nolock)
         if not nolock:
             _run_end(net, cpu, q)
         spin_unlock(q.root_lock)
@@ -328,154 +319,6 @@ def dev_hard_start_xmit(net, cpu, dev, txq, skb):
         if skb != 0 and netif_tx_queue_stopped(txq):
             return skb
     return 0
-
-
-@kernel
-def _dev_requeue_skb(net, cpu, q, skb, nolock):
-    """Keep packets that the driver did not take at the front of the queue. Needs root_lock.
-
-    Departs from upstream on purpose: there each goes to the tail of gso_skb, so that one of several requeued packets
-    that is refused a second time (a wake with less room than it takes) falls behind its followers. Here what was
-    refused goes before what is held, and a flow keeps its order.
-    """
-    held = int(q.gso_skb.head)
-    held_tail = int(q.gso_skb.tail)
-    q.gso_skb.head = skb
-    while skb != 0:
-        following = int(net.skbs[skb].next)
-        q.gso_skb.tail = skb
-        q.gso_skb.qlen += 1
-        q.requeues += 1
-        trace_packet(net, cpu, REQUEUE, skb)
-        _hold(net, q, skb, 1)
-        skb = following
-    if held != 0:
-        net.skbs[q.gso_skb.tail].next = held
-        q.gso_skb.tail = held_tail
-    if nolock:
-        set_bit(q, "state", QDISC_STATE_MISSED)
-    else:
-        netif_schedule(net, cpu, cpu.run_q - 1)
-
-
-@kernel
-def _hold(net, q, skb, sign):
-    """Count a packet into (+1) or out of (-1) those held back in gso_skb or bad_txq."""
-    q.held += sign
-    if q.flags & TCQ_F_NOLOCK != 0:
-        atomic_add_return(q, "qlen", sign)
-        atomic_add_return(q, "backlog", sign * net.skbs[skb].len)
-    else:
-        q.qlen += sign
-        q.backlog += sign * net.skbs[skb].len
-
-
-@kernel
-def _dequeue_skb(net, cpu, dev, q):
-    """The next packet for the driver, or a list of packets; 0 if there is none or its queue is stopped.
-
-    ``cpu.bulk`` says how many. Needs root_lock, or the seqlock for NOLOCK.
-    """
-    cpu.bulk = 1
-    if q.gso_skb.head != 0:
-        return _dequeue_requeued(net, cpu, dev, q)
-    if q.flags & TCQ_F_ONETXQUEUE != 0:
-        txq = dev.txq[max(q.txq, 0)]
-        if netif_xmit_frozen_or_stopped(txq):
-            _maybe_clear_missed(q, txq)
-            return 0
-    if q.bad_txq.head != 0:
-        txq = dev.txq[net.skbs[q.bad_txq.head].queue_mapping]
-        if netif_xmit_frozen_or_stopped(txq):
-            _maybe_clear_missed(q, txq)
-            return 0
-        skb = list_pop(net, q.bad_txq)
-        _hold(net, q, skb, -1)
-    else:
-        skb = qdisc_dequeue(net, cpu, q)
-        if skb == 0:
-            return 0
-    trace_packet(net, cpu, QDISC_DEQUEUE, skb)
-    net.skbs[skb].next = 0
-    if q.flags & TCQ_F_ONETXQUEUE != 0:
-        _bulk_within_bql(net, cpu, dev, q, skb)
-    else:
-        _bulk_slow(net, cpu, q, skb)
-    return skb
-
-
-@kernel
-def _dequeue_requeued(net, cpu, dev, q):
-    """One of the packets held in gso_skb, if its queue runs again; nothing else is dequeued while there are any."""
-    nolock = q.flags & TCQ_F_NOLOCK != 0
-    txq = dev.txq[net.skbs[q.gso_skb.head].queue_mapping]
-    if netif_xmit_frozen_or_stopped(txq):
-        _maybe_clear_missed(q, txq)
-        return 0
-    if nolock:
-        spin_lock(net, cpu, q.root_lock)
-    skb = list_pop(net, q.gso_skb)
-    if skb != 0:
-        trace_packet(net, cpu, QDISC_DEQUEUE, skb)
-        net.skbs[skb].next = 0
-        _hold(net, q, skb, -1)
-    if nolock:
-        spin_unlock(q.root_lock)
-    return skb
-
-
-@kernel
-def _maybe_clear_missed(q, txq):
-    """Keep a NOLOCK qdisc below a stopped queue from being rescheduled in a circle (``qdisc_maybe_clear_missed``)."""
-    if q.flags & TCQ_F_NOLOCK == 0:
-        return
-    clear_bit(q, "state", QDISC_STATE_MISSED)
-    smp_mb_after_atomic()  # S2, pairs with the full barrier of test_and_clear_bit(DRV_XOFF) in netif_tx_wake_queue()
-    if netif_xmit_frozen_or_stopped(txq):
-        set_bit(q, "state", QDISC_STATE_DRAINING)
-    else:
-        set_bit(q, "state", QDISC_STATE_MISSED)
-
-
-@kernel
-def _bulk_within_bql(net, cpu, dev, q, skb):
-    """Append packets while dql_avail, less the bytes already taken, is positive; at most the quota that is left.
-
-    veth charges packets, not bytes: after the first packet's bytes are taken off, there is nothing left. Without BQL
-    avail is 0; only a huge limit_min ("BQL off") makes this bulk at all.
-    """
-    limit = dql_avail(dev.txq[net.skbs[skb].queue_mapping].dql) - net.skbs[skb].len
-    last = skb
-    while limit > 0 and cpu.bulk < cpu.run_quota:
-        following = qdisc_dequeue(net, cpu, q)
-        if following == 0:
-            break
-        trace_packet(net, cpu, QDISC_DEQUEUE, following)
-        limit -= net.skbs[following].len
-        net.skbs[last].next = following
-        net.skbs[following].next = 0
-        last = following
-        cpu.bulk += 1
-
-
-@kernel
-def _bulk_slow(net, cpu, q, skb):
-    """Append up to 8 packets for the same queue, BQL or not; one for another queue waits in bad_txq."""
-    last = skb
-    mapping = net.skbs[skb].queue_mapping
-    for _ in range(SLOW_BULK):
-        following = qdisc_dequeue(net, cpu, q)
-        if following == 0:
-            break
-        if net.skbs[following].queue_mapping != mapping:
-            list_append(net, q.bad_txq, following)
-            _hold(net, q, following, 1)
-            break
-        trace_packet(net, cpu, QDISC_DEQUEUE, following)
-        net.skbs[last].next = following
-        net.skbs[following].next = 0
-        last = following
-        cpu.bulk += 1
 
 
 @kernel

@@ -21,6 +21,9 @@ from dataclasses import dataclass, replace
 
 from emulator.scenario.model import Scenario
 
+STOP_ORDER = ("ping", "flood", "napi", "watchdog")
+"""roles in the order in which a run is stopped: sources first, and whoever delivers what is left after them"""
+
 
 @dataclass(frozen=True)
 class Seat:

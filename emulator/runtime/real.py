@@ -29,7 +29,7 @@ from emulator.runtime.host.procfs import STOPPED_STATES, read_stat
 from emulator.runtime.interrupts import Interrupts
 from emulator.runtime.measure import RunFacts, fault_text, measure
 from emulator.runtime.memory_use import pss_mb
-from emulator.runtime.placement import Seat, control_cpu, place
+from emulator.runtime.placement import STOP_ORDER, Seat, control_cpu, place
 from emulator.runtime.processes import AgentProcesses, fork_server_end, helper_pids, wake_helpers
 from emulator.runtime.quiet import in_background
 from emulator.runtime.rundir import create_run_dir, process_start_time
@@ -45,7 +45,6 @@ _TICK_S = 0.02
 _GRACE_S = 1.0  # how long the last replies are waited for
 _STOP_S = 5.0
 _HURRIED_STOP_S = 0.5
-_STOP_ORDER = ("ping", "flood", "napi", "watchdog")
 _INTERRUPTED = ("interrupted", ExitCode.INTERRUPTED)
 
 
@@ -277,7 +276,7 @@ class _RealRun:
     def _stop(self) -> None:
         """Stop role by role; whoever does not come along is made to."""
         agents = self._segment.view.agents
-        for role in _STOP_ORDER:
+        for role in STOP_ORDER:
             members = [i for i, seat in enumerate(self._seats) if seat.role == role and i < len(self._processes)]
             for index in members:
                 agents[index].stop = 1

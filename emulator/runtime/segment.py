@@ -45,6 +45,19 @@ class Segment:
         return cls(path, _map(path, writable=True))
 
     @classmethod
+    def private(cls) -> Segment:
+        """A zeroed segment in this process's own memory, without a file.
+
+        Raises CannotRun when there is no memory for it.
+        """
+        try:
+            memory = mmap.mmap(-1, SEGMENT.itemsize)
+        except OSError as error:
+            size_mb = SEGMENT.itemsize / 1e6
+            raise CannotRun(f"no memory for a run, {size_mb:.0f} MB: {error.strerror}; end something else") from None
+        return cls(Path("(private)"), memory)
+
+    @classmethod
     def attach(cls, run_dir: Path, *, writable: bool = True) -> Segment:
         """Map a published segment.
 

@@ -19,23 +19,19 @@ seen by the others up to a microsecond early. Long costs, those of a packet's ru
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 from emulator.agents.agent import drain_softirq, entry
 from emulator.agents.napi import napi_close
 from emulator.agents.words import PHASE_DONE, PHASE_RUNNING
-from emulator.errors import CannotRun, ExitCode
+from emulator.errors import ExitCode
 from emulator.kernel.memory import KernelFault
 from emulator.report.measurement import VariantMeasurement
 from emulator.runtime.build import SENDER, build
 from emulator.runtime.clocksource import ClockParams
-from emulator.runtime.layout import SEGMENT
 from emulator.runtime.measure import RunFacts, fault_text, measure
-from emulator.runtime.placement import Seat, place
+from emulator.runtime.placement import STOP_ORDER, Seat, place
 from emulator.runtime.sampler import Sampler
 from emulator.runtime.segment import Segment
 from emulator.runtime.virtual_steps import NEVER, run_until
@@ -45,7 +41,6 @@ START_NS = 1_000_000_000
 """Virtual time at which every run begins."""
 _TICK_NS = 20_000_000  # between two samples, as under the real clock
 _GRACE_NS = 1_000_000_000
-_STOP_ORDER = ("ping", "flood", "napi", "watchdog")
 _ONE_CPU_EACH = range(4)
 
 Progress = Callable[[str, float, float], None]
@@ -66,7 +61,7 @@ class VirtualRun:
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario
         self._seats = [replace(seat, idle=_idle(scenario, seat)) for seat in place(scenario, _ONE_CPU_EACH)]
-        self.segment = _private_segment()
+        self.segment = Segment.private()
         build(self.segment, scenario, self._seats, ClockParams(0, START_NS, 0))
         self._net = self.segment.view.net
         self._agents = self.segment.view.agents
@@ -147,7 +142,7 @@ class VirtualRun:
     def _stop(self) -> None:
         """Empty every agent's hands, in the order in which processes are stopped."""
         nets, agents = self.segment.nets, self.segment.agents
-        for role in _STOP_ORDER:
+        for role in STOP_ORDER:
             for index, seat in enumerate(self._seats):
                 if seat.role == role:
                     entry(napi_close if role == "napi" else drain_softirq)(nets, agents, index)
@@ -161,13 +156,3 @@ def _idle(scenario: Scenario, seat: Seat) -> str:
     """A NAPI thread sleeps when idle, as in the kernel, unless the scenario says otherwise."""
     wanted = scenario.napi.peer_idle if seat.dev == SENDER else scenario.napi.idle
     return wanted or "futex"
-
-
-def _private_segment() -> Segment:
-    """Memory of this process alone, of the layout that processes share under the real clock."""
-    try:
-        memory: Any = mmap.mmap(-1, SEGMENT.itemsize)
-    except OSError as error:
-        size_mb = SEGMENT.itemsize / 1e6
-        raise CannotRun(f"no memory for a run, {size_mb:.0f} MB: {error.strerror}; end something else") from None
-    return Segment(Path("(private)"), memory)

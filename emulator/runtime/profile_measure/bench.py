@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import mmap
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from emulator.kernel.netfilter import MODE_BURN, MODE_WALK, rules_init
 from emulator.kernel.veth import VARIANT_OFF, VARIANT_V7
 from emulator.runtime.build import RECEIVER, SENDER, build
 from emulator.runtime.clocksource import calibrate
-from emulator.runtime.layout import SEGMENT
 from emulator.runtime.placement import place
 from emulator.runtime.profile_measure import steps
 from emulator.runtime.segment import Segment
@@ -59,7 +56,7 @@ class Bench:
                 "ping": {},
             }
         )
-        self.segment = Segment(Path("(private)"), mmap.mmap(-1, SEGMENT.itemsize))
+        self.segment = Segment.private()
         build(self.segment, scenario, place(scenario, range(4)), calibrate())
         self._net = self.segment.view.net
         self.nets, self.agents = self.segment.nets, self.segment.agents

@@ -38,16 +38,16 @@ _PATIENCE_NS = 10_000_000_000
 
 STAGE = np.dtype(
     [
-        ("turn", "i8"),  # rounds written; read by the other CPU
+        ("turn", "i8"),  # rounds written. Writer: the first CPU, with release; the second acquires it in _await()
         ("_turn_line", "i8", 7),
-        ("answer", "i8"),  # rounds read
+        ("answer", "i8"),  # rounds answered. Writer: the second CPU, with release; the first acquires it in _await()
         ("_answer_line", "i8", 7),
-        ("wake", "i4"),  # futex word
+        ("wake", "i4"),  # futex word. Writer: the first CPU
         ("_wake_pad", "i4"),
         ("_wake_line", "i8", 7),
-        ("woken_ns", "i8"),  # when the sleeper ran again
+        ("woken_ns", "i8"),  # when the sleeper ran again. Writer: the second CPU, before its answer
         ("_woken_line", "i8", 7),
-        ("lines", "i8", LINES * _WORDS_A_LINE),  # first word of each line: which line comes next
+        ("lines", "i8", LINES * _WORDS_A_LINE),  # first word of each: which comes next. The first CPU, then turn
     ],
     align=True,
 )
@@ -58,15 +58,7 @@ def cache_line_ns(cpus: tuple[int, int], rounds: int) -> list[float]:
 
     Raises CannotRun when the two do not run at the same time.
     """
-    order = np.random.default_rng(1).permutation(LINES)
-    samples = np.zeros(rounds, dtype=np.int64)
-    _both(
-        cpus,
-        lambda stage, n: _write_lines(stage, order, n),
-        lambda stage, n: _read_lines(stage, samples[:n]),
-        rounds,
-    )
-    return [float(ns) / LINES for ns in samples]
+    return _fetched(cpus, rounds, locks=False)
 
 
 def lock_ns(cpus: tuple[int, int], rounds: int) -> list[float]:
@@ -74,12 +66,16 @@ def lock_ns(cpus: tuple[int, int], rounds: int) -> list[float]:
 
     Raises CannotRun when the two do not run at the same time.
     """
+    return _fetched(cpus, rounds, locks=True)
+
+
+def _fetched(cpus: tuple[int, int], rounds: int, *, locks: bool) -> list[float]:
     order = np.random.default_rng(1).permutation(LINES)
     samples = np.zeros(rounds, dtype=np.int64)
     _both(
         cpus,
         lambda stage, n: _write_lines(stage, order, n),
-        lambda stage, n: _take_locks(stage, samples[:n]),
+        lambda stage, n: _fetch_lines(stage, samples[:n], locks),
         rounds,
     )
     return [float(ns) / LINES for ns in samples]
@@ -159,7 +155,8 @@ def _write_lines(stages, order, rounds):
 
 
 @kernel
-def _read_lines(stages, samples):
+def _fetch_lines(stages, samples, locks):
+    """Follow the lines of each round, by reading each, or by the exchange that takes a lock."""
     stage = stages[0]
     for number in range(1, len(samples) + 1):
         if not _await(stage, "turn", number):
@@ -167,22 +164,10 @@ def _read_lines(stages, samples):
         began = clock_monotonic_ns()
         line = 0
         for _ in range(LINES):
-            line = READ_ONCE(stage.lines, line * _WORDS_A_LINE)
-        samples[number - 1] = clock_monotonic_ns() - began
-        smp_store_release(stage, "answer", number)
-    return 1
-
-
-@kernel
-def _take_locks(stages, samples):
-    stage = stages[0]
-    for number in range(1, len(samples) + 1):
-        if not _await(stage, "turn", number):
-            return 0
-        began = clock_monotonic_ns()
-        line = 0
-        for _ in range(LINES):
-            line = cmpxchg(stage.lines, line * _WORDS_A_LINE, -1, 0)
+            if locks:
+                line = cmpxchg(stage.lines, line * _WORDS_A_LINE, -1, 0)
+            else:
+                line = READ_ONCE(stage.lines, line * _WORDS_A_LINE)
         samples[number - 1] = clock_monotonic_ns() - began
         smp_store_release(stage, "answer", number)
     return 1
@@ -200,7 +185,7 @@ def _wake(stages, samples):
         futex_wake(stage, "wake", 1, 0)
         if not _await(stage, "answer", number):
             return 0
-        samples[number - 1] = stage.woken_ns - began
+        samples[number - 1] = READ_ONCE(stage, "woken_ns") - began
     return 1
 
 
@@ -218,7 +203,7 @@ def _sleep(stages, rounds, spins):
                 futex_wait(stage, "wake", number - 1, _LONGEST_SLEEP_NS)
             if clock_monotonic_ns() > patience:
                 return 0
-        stage.woken_ns = clock_monotonic_ns()
+        WRITE_ONCE(stage, "woken_ns", clock_monotonic_ns())
         patience = clock_monotonic_ns() + _PATIENCE_NS
         smp_store_release(stage, "answer", number)
     return 1

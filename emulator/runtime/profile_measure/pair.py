@@ -13,7 +13,7 @@ import numpy as np
 from emulator.agents.flood import flood_step
 from emulator.kernel.clock import local_clock
 from emulator.kernel.jit import kernel
-from emulator.kernel.memory import READ_ONCE, cpu_relax
+from emulator.kernel.memory import READ_ONCE, WRITE_ONCE, cpu_relax
 from emulator.kernel.threaded import napi_threaded_step
 from emulator.runtime.profile_measure.bench import Bench, Samples
 from emulator.runtime.profile_measure.handover import on_two_cpus
@@ -83,5 +83,5 @@ def _receive(nets, agents, taken):
             began = now
             goal += WINDOW
             done += 1
-    agents[FLOOD].stop = 1
+    WRITE_ONCE(agents[FLOOD], "stop", 1)
     return 1 if done == len(taken) else 0

@@ -126,37 +126,36 @@ def single_polls(nets, agents, skbs):
 def echoes(nets, agents, skbs):
     """A batch of echo requests answered on the receiving device, the replies delivered unmeasured; ns of the batch."""
     net = nets[0]
-    words = agents[PING]
-    sender = net.cpus[words.cpu]
-    receiver = net.cpus[agents[RECEIVER].cpu]
-    flow = net.flows[words.flow]
-    for i in range(BATCH):
-        skbs[i] = alloc_skb(net, sender)
-        flow.sent += 1
-        build_skb(net, skbs[i], words.flow, flow.sent, words.packet_len, KIND_ECHO_REQUEST)
-    began = local_clock(receiver)
-    for i in range(BATCH):
-        netif_receive_skb(net, receiver, net.devs[1], skbs[i])
-    ended = local_clock(receiver)
+    _build_batch(net, agents[PING], KIND_ECHO_REQUEST, skbs)
+    spent = _deliver_batch(net, agents, skbs)
     replies = net.cpus[agents[REPLIES].cpu]
     dev = net.devs[0]
     while napi_threaded_step(net, replies, dev, dev.rq[0]):
         pass
-    return ended - began
+    return spent
 
 
 @kernel
 def deliveries(nets, agents, skbs):
     """A batch of the flood's packets delivered on the receiving device; ns of the batch."""
     net = nets[0]
-    words = agents[FLOOD]
+    _build_batch(net, agents[FLOOD], KIND_FLOOD, skbs)
+    return _deliver_batch(net, agents, skbs)
+
+
+@kernel
+def _build_batch(net, words, kind, skbs):
     sender = net.cpus[words.cpu]
-    receiver = net.cpus[agents[RECEIVER].cpu]
     flow = net.flows[words.flow]
     for i in range(BATCH):
         skbs[i] = alloc_skb(net, sender)
         flow.sent += 1
-        build_skb(net, skbs[i], words.flow, flow.sent, words.packet_len, KIND_FLOOD)
+        build_skb(net, skbs[i], words.flow, flow.sent, words.packet_len, kind)
+
+
+@kernel
+def _deliver_batch(net, agents, skbs):
+    receiver = net.cpus[agents[RECEIVER].cpu]
     began = local_clock(receiver)
     for i in range(BATCH):
         netif_receive_skb(net, receiver, net.devs[1], skbs[i])
